@@ -1,0 +1,33 @@
+// Package gbm42 holds the demo series: 150,000 closes of a geometric Brownian
+// motion, embedded in the binary so that a first request needs no file.
+//
+// The series is 100 * exp(cumsum(Z)), where Z are 150,000 normals of mean 0
+// and standard deviation 0.0008 drawn from numpy's default_rng(42).
+package gbm42
+
+import (
+	_ "embed"
+	"encoding/binary"
+	"math"
+	"sync"
+)
+
+// ID is the name under which the service offers the series.
+const ID = "gbm42"
+
+// Bars is the length of the series.
+const Bars = 150_000
+
+//go:embed close.f64
+var littleEndian string
+
+// Close returns the series. It is decoded once and shared: callers must not
+// write to it.
+var Close = sync.OnceValue(func() []float64 {
+	series := make([]float64, Bars)
+	raw := []byte(littleEndian)
+	for i := range series {
+		series[i] = math.Float64frombits(binary.LittleEndian.Uint64(raw[8*i:]))
+	}
+	return series
+})
