@@ -1,0 +1,406 @@
+package encoding
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+
+	"texttax/kernel"
+)
+
+// JSON is application/json.
+//
+//	request: {"close":[...], "params":[[6 windows],...], "lengths":[...], "dataset":"id", "fee":0.0009}
+//	answer:  {"pnl":[...], "trades":[...], "open":[...]}
+//
+// Numbers are written as the shortest decimal that reads back to the same
+// bits, and read to the nearest float64. Unknown and repeated keys are errors,
+// and so is anything after the object.
+var JSON Codec = jsonCodec{}
+
+type jsonCodec struct{}
+
+func (jsonCodec) Name() string      { return "json" }
+func (jsonCodec) MediaType() string { return "application/json" }
+
+// requestKeys are the keys of a request in the formats that have maps, and
+// resultKeys those of an answer.
+var (
+	requestKeys = []string{"close", "params", "lengths", "dataset", "fee"}
+	resultKeys  = []string{"pnl", "trades", "open"}
+)
+
+const (
+	keyClose = iota
+	keyParams
+	keyLengths
+	keyDataset
+	keyFee
+)
+
+const (
+	keyPnL = iota
+	keyTrades
+	keyOpen
+)
+
+// knownKey returns the place of name among the known keys, and an error if it
+// is none of them or has been seen before.
+func knownKey(name string, known []string, seen *uint32) (int, error) {
+	for i, k := range known {
+		if k != name {
+			continue
+		}
+		if *seen&(1<<i) != 0 {
+			return 0, malformedAt(k, -1, "is given twice")
+		}
+		*seen |= 1 << i
+		return i, nil
+	}
+	return 0, malformed("unknown key %s; known are %q", strconv.Quote(truncate(name)), known)
+}
+
+func (jsonCodec) Decode(body []byte, req *Request) error {
+	s := &jsonScanner{text: body}
+	err := s.object(requestKeys, func(key int) error {
+		switch key {
+		case keyClose:
+			return decodeJSONSeries(s, req)
+		case keyParams:
+			return decodeJSONParams(s, req)
+		case keyLengths:
+			return decodeJSONLengths(s, req)
+		case keyDataset:
+			return decodeJSONDataset(s, req)
+		default:
+			return decodeJSONFee(s, req)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return s.end()
+}
+
+func decodeJSONSeries(s *jsonScanner, req *Request) error {
+	series := req.series[:0]
+	err := s.array("close", func(i int) error {
+		if err := req.checkBars(i + 1); err != nil {
+			return err
+		}
+		text, err := s.number()
+		if err != nil {
+			return err
+		}
+		if text == "" {
+			kind, err := s.skip(0)
+			if err != nil {
+				return err
+			}
+			req.invalidPrice(i, "must be a number, not "+kind)
+			series = append(series, math.NaN())
+			return nil
+		}
+		v, err := parseFloat(text, "close", i)
+		series = append(series, v)
+		return err
+	})
+	req.series = series
+	if err != nil {
+		return err
+	}
+	req.Close = nonNil(series)
+	return nil
+}
+
+// nonNil makes an empty slice differ from none.
+func nonNil[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+func decodeJSONParams(s *jsonScanner, req *Request) error {
+	params := req.params[:0]
+	err := s.array("params", func(combo int) error {
+		if err := req.checkCombos("params", combo+1); err != nil {
+			return err
+		}
+		var windows kernel.Params
+		n := 0
+		if s.peek() != '[' {
+			kind, err := s.skip(0)
+			if err != nil {
+				return err
+			}
+			return invalidAt("params", combo, "must be an array of six windows, not %s", kind)
+		}
+		err := s.array("params", func(w int) error {
+			if n++; n > len(windows) {
+				_, err := s.skip(0)
+				return err
+			}
+			v, err := decodeJSONWhole(s, paramsField(w), combo)
+			windows[w] = v
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if n != len(windows) {
+			return wrongWindowCount(combo, n)
+		}
+		params = append(params, windows)
+		return nil
+	})
+	req.params = params
+	if err != nil {
+		return err
+	}
+	req.Params = nonNil(params)
+	return nil
+}
+
+func wrongWindowCount(combo, n int) *Error {
+	return invalidAt("params", combo, "must have six windows (%q), not %d", kernel.WindowNames, n)
+}
+
+func decodeJSONLengths(s *jsonScanner, req *Request) error {
+	lengths := req.lengths[:0]
+	err := s.array("lengths", func(i int) error {
+		if err := req.checkCombos("lengths", i+1); err != nil {
+			return err
+		}
+		v, err := decodeJSONWhole(s, "lengths", i)
+		lengths = append(lengths, v)
+		return err
+	})
+	req.lengths = lengths
+	if err != nil {
+		return err
+	}
+	req.Lengths = nonNil(lengths)
+	return nil
+}
+
+// decodeJSONWhole reads a whole number at an index of field.
+func decodeJSONWhole(s *jsonScanner, field string, index int) (int64, error) {
+	text, err := s.number()
+	if err != nil {
+		return 0, err
+	}
+	if text == "" {
+		kind, err := s.skip(0)
+		if err != nil {
+			return 0, err
+		}
+		return 0, invalidAt(field, index, "must be a whole number, not %s", kind)
+	}
+	return parseWhole(text, field, index)
+}
+
+func decodeJSONDataset(s *jsonScanner, req *Request) error {
+	if s.peek() != '"' {
+		return s.wrongType("dataset", "a string")
+	}
+	id, err := s.string()
+	if err != nil {
+		return err
+	}
+	return req.setDataset(id)
+}
+
+// setDataset sets the id of the series. An empty one would look unset.
+func (req *Request) setDataset(id string) error {
+	if id == "" {
+		return invalidAt("dataset", -1, "must not be empty")
+	}
+	req.Dataset = id
+	return nil
+}
+
+func decodeJSONFee(s *jsonScanner, req *Request) error {
+	text, err := s.number()
+	if err != nil {
+		return err
+	}
+	if text == "" {
+		return s.wrongType("fee", "a number")
+	}
+	req.HasFee = true
+	req.Fee, err = parseFloat(text, "fee", -1)
+	return err
+}
+
+func (jsonCodec) Append(dst []byte, req *Request) ([]byte, error) {
+	if i := unspeakable(req.Close); i >= 0 {
+		return dst, notInJSON("close", i, req.Close[i])
+	}
+	dst = append(dst, '{')
+	separator := ""
+	key := func(name string) {
+		dst = append(dst, separator...)
+		dst = append(dst, '"')
+		dst = append(dst, name...)
+		dst = append(dst, '"', ':')
+		separator = ","
+	}
+	if req.Close != nil {
+		key("close")
+		dst = appendJSONFloats(dst, req.Close)
+	}
+	if req.Params != nil {
+		key("params")
+		dst = append(dst, '[')
+		for i := range req.Params {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = appendJSONIntegers(dst, req.Params[i][:])
+		}
+		dst = append(dst, ']')
+	}
+	if req.Lengths != nil {
+		key("lengths")
+		dst = appendJSONIntegers(dst, req.Lengths)
+	}
+	if req.Dataset != "" {
+		text, err := json.Marshal(req.Dataset)
+		if err != nil {
+			return dst, &Error{Kind: Unspeakable, Field: "dataset", Index: -1, Detail: "can't be said in JSON"}
+		}
+		key("dataset")
+		dst = append(dst, text...)
+	}
+	if req.HasFee {
+		if math.IsNaN(req.Fee) || math.IsInf(req.Fee, 0) {
+			return dst, notInJSON("fee", -1, req.Fee)
+		}
+		key("fee")
+		dst = appendJSONFloat(dst, req.Fee)
+	}
+	return append(dst, '}'), nil
+}
+
+func (jsonCodec) AppendResults(dst []byte, res *kernel.Results) ([]byte, error) {
+	if i := unspeakable(res.PnL); i >= 0 {
+		return dst, notInJSON("pnl", i, res.PnL[i])
+	}
+	dst = append(dst, `{"pnl":`...)
+	dst = appendJSONFloats(dst, res.PnL)
+	dst = append(dst, `,"trades":`...)
+	dst = appendJSONIntegers(dst, res.Trades)
+	dst = append(dst, `,"open":`...)
+	dst = appendJSONIntegers(dst, res.Open)
+	return append(dst, '}'), nil
+}
+
+// unspeakable returns the index of the first float that JSON has no words
+// for, or -1.
+func unspeakable(floats []float64) int {
+	for i, v := range floats {
+		if v-v != 0 { // NaN and the infinities, and nothing else
+			return i
+		}
+	}
+	return -1
+}
+
+func notInJSON(field string, index int, v float64) *Error {
+	return &Error{Kind: Unspeakable, Field: field, Index: index,
+		Detail: strconv.FormatFloat(v, 'g', -1, 64) + " can't be said in JSON; ask for a binary format in Accept"}
+}
+
+func appendJSONFloats(dst []byte, floats []float64) []byte {
+	dst = append(dst, '[')
+	for i, v := range floats {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendJSONFloat(dst, v)
+	}
+	return append(dst, ']')
+}
+
+// appendJSONFloat appends the shortest digits that read back to the same bits,
+// in the form that ECMAScript gives them and encoding/json too: with an
+// exponent only below 1e-6 and from 1e21 on.
+func appendJSONFloat(dst []byte, v float64) []byte {
+	if abs := math.Abs(v); abs == 0 || abs >= 1e-6 && abs < 1e21 {
+		return strconv.AppendFloat(dst, v, 'f', -1, 64)
+	}
+	dst = strconv.AppendFloat(dst, v, 'e', -1, 64)
+	// Exponents have two digits at least: e-09 becomes e-9.
+	if n := len(dst); dst[n-4] == 'e' && dst[n-3] == '-' && dst[n-2] == '0' {
+		dst[n-2] = dst[n-1]
+		dst = dst[:n-1]
+	}
+	return dst
+}
+
+func appendJSONIntegers[T int64 | int8](dst []byte, integers []T) []byte {
+	dst = append(dst, '[')
+	for i, v := range integers {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = strconv.AppendInt(dst, int64(v), 10)
+	}
+	return append(dst, ']')
+}
+
+func (jsonCodec) DecodeResults(body []byte, res *kernel.Results) error {
+	s := &jsonScanner{text: body}
+	res.PnL, res.Trades, res.Open = res.PnL[:0], res.Trades[:0], res.Open[:0]
+	err := s.object(resultKeys, func(key int) error {
+		field := resultKeys[key]
+		return s.array(field, func(i int) error {
+			if key != keyPnL {
+				v, err := decodeJSONWhole(s, field, i)
+				if err == nil {
+					err = appendResult(res, key, i, v)
+				}
+				return err
+			}
+			text, err := s.number()
+			if err != nil {
+				return err
+			}
+			if text == "" {
+				return s.wrongType(field, "an array of numbers")
+			}
+			v, err := parseFloat(text, field, i)
+			res.PnL = append(res.PnL, v)
+			return err
+		})
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.end(); err != nil {
+		return err
+	}
+	return checkColumns(res)
+}
+
+// appendResult appends a whole number to the column trades or open.
+func appendResult(res *kernel.Results, key, index int, v int64) error {
+	if key == keyTrades {
+		res.Trades = append(res.Trades, v)
+		return nil
+	}
+	if v < -1 || v > 1 {
+		return invalidAt("open", index, "must be -1, 0 or 1, not %d", v)
+	}
+	res.Open = append(res.Open, int8(v))
+	return nil
+}
+
+// checkColumns checks that the columns of an answer are of one length.
+func checkColumns(res *kernel.Results) error {
+	if len(res.PnL) != len(res.Trades) || len(res.PnL) != len(res.Open) {
+		return malformed("an answer has %d pnl, %d trades and %d open", len(res.PnL), len(res.Trades), len(res.Open))
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+package encoding
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+
+	"texttax/kernel"
+)
+
+// JSONStd is JSON by way of the standard library's encoding/json: the same
+// bodies, at the price that a usual Go service pays. A client chooses it by
+// the media type application/json; codec=std.
+//
+// encoding/json reads null as 0, and refuses 10.0 where a whole number is
+// due. Wherever it says no, or could have said yes in error, the body is read
+// again by JSON, so that both accept and refuse the same bodies in the same
+// words.
+var JSONStd Codec = jsonStd{}
+
+type jsonStd struct{ jsonCodec }
+
+func (jsonStd) Name() string { return "json-std" }
+
+type stdRequest struct {
+	Close   []float64 `json:"close,omitempty"`
+	Params  [][]int64 `json:"params,omitempty"`
+	Lengths []int64   `json:"lengths,omitempty"`
+	Dataset string    `json:"dataset,omitempty"`
+	Fee     *float64  `json:"fee,omitempty"`
+}
+
+type stdResults struct {
+	PnL    []float64 `json:"pnl"`
+	Trades []int64   `json:"trades"`
+	Open   []int8    `json:"open"`
+}
+
+func (c jsonStd) Decode(body []byte, req *Request) error {
+	if !mayExceed(body, req.limits) && decodeStd(body, req) {
+		return nil
+	}
+	limits := req.limits
+	req.Reset(limits)
+	return c.jsonCodec.Decode(body, req)
+}
+
+// mayExceed tells whether a body has more values than the limits allow, which
+// encoding/json would allocate before anyone could say so.
+func mayExceed(body []byte, limits Limits) bool {
+	if limits.Bars == 0 || limits.Combos == 0 {
+		return false
+	}
+	return bytes.Count(body, []byte{','}) > limits.Bars+7*limits.Combos
+}
+
+// decodeStd reports whether encoding/json could read body, and nothing in
+// what it read is doubtful.
+func decodeStd(body []byte, req *Request) bool {
+	d := json.NewDecoder(bytes.NewReader(body))
+	var in stdRequest
+	seen := uint32(0)
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return false
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return false
+		}
+		key, err := knownKey(name.(string), requestKeys, &seen)
+		if err != nil {
+			return false
+		}
+		if d.Decode([]any{&in.Close, &in.Params, &in.Lengths, &in.Dataset, &in.Fee}[key]) != nil {
+			return false
+		}
+	}
+	if _, err := d.Token(); err != nil {
+		return false
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return false
+	}
+	given := func(key int) bool { return seen&(1<<key) != 0 }
+	switch {
+	case given(keyClose) && doubtful(in.Close),
+		given(keyParams) && in.Params == nil,
+		given(keyLengths) && doubtful(in.Lengths),
+		given(keyDataset) && doubtfulText(in.Dataset),
+		given(keyFee) && in.Fee == nil,
+		req.checkBars(len(in.Close)) != nil,
+		req.checkCombos("params", len(in.Params)) != nil,
+		req.checkCombos("lengths", len(in.Lengths)) != nil:
+		return false
+	}
+	params := req.params[:0]
+	for _, windows := range in.Params {
+		if len(windows) != len(kernel.Params{}) || doubtful(windows) {
+			return false
+		}
+		params = append(params, kernel.Params(windows))
+	}
+	req.params = params
+	if given(keyParams) {
+		req.Params = nonNil(params)
+	}
+	req.Close, req.Lengths, req.Dataset = in.Close, in.Lengths, in.Dataset
+	if in.Fee != nil {
+		req.Fee, req.HasFee = *in.Fee, true
+	}
+	return true
+}
+
+// doubtful tells whether a zero among the values, or no slice at all, may
+// have been a null.
+func doubtful[T float64 | int64](values []T) bool {
+	for _, v := range values {
+		if v == 0 {
+			return true
+		}
+	}
+	return values == nil
+}
+
+// doubtfulText tells whether a string may have been a null, or may have had
+// bytes that are not UTF-8, which encoding/json replaces by U+FFFD.
+func doubtfulText(s string) bool {
+	return s == "" || bytes.ContainsRune([]byte(s), '\uFFFD')
+}
+
+func (c jsonStd) Append(dst []byte, req *Request) ([]byte, error) {
+	if i := unspeakable(req.Close); i >= 0 {
+		return dst, notInJSON("close", i, req.Close[i])
+	}
+	// omitempty can't tell none from empty, which the plain codec can.
+	if req.Close != nil && len(req.Close) == 0 || req.Params != nil || req.Lengths != nil {
+		return c.jsonCodec.Append(dst, req)
+	}
+	out := stdRequest{Close: req.Close, Dataset: req.Dataset}
+	if req.HasFee {
+		out.Fee = &req.Fee
+	}
+	return appendStd(dst, &out)
+}
+
+func (jsonStd) AppendResults(dst []byte, res *kernel.Results) ([]byte, error) {
+	if i := unspeakable(res.PnL); i >= 0 {
+		return dst, notInJSON("pnl", i, res.PnL[i])
+	}
+	return appendStd(dst, &stdResults{nonNil(res.PnL), nonNil(res.Trades), nonNil(res.Open)})
+}
+
+func appendStd(dst []byte, v any) ([]byte, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return dst, &Error{Kind: Unspeakable, Index: -1, Detail: "can't be said in JSON"}
+	}
+	return append(dst, text...), nil
+}
+
+func (c jsonStd) DecodeResults(body []byte, res *kernel.Results) error {
+	var in stdResults
+	if err := json.Unmarshal(body, &in); err != nil || doubtful(in.PnL) {
+		return c.jsonCodec.DecodeResults(body, res)
+	}
+	*res = kernel.Results{PnL: in.PnL, Trades: in.Trades, Open: in.Open}
+	return checkColumns(res)
+}

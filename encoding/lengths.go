@@ -1,0 +1,66 @@
+package encoding
+
+import (
+	"math/bits"
+	"strconv"
+	"strings"
+
+	"texttax/kernel"
+)
+
+// ParseLengths reads the text form of lengths: single lengths and ranges,
+// separated by commas. A range start:stop:count is the floor of count evenly
+// spaced values from start to stop, both included: 6:200:80 is what numpy
+// calls floor(linspace(6, 200, 80)). The values are computed exactly.
+//
+// An *Error names the element at fault. More than limit lengths in all are an
+// error before they are made; a limit of 0 means none.
+func ParseLengths(text string, limit int) ([]int64, error) {
+	var lengths []int64
+	for i, element := range strings.Split(text, ",") {
+		parts := strings.Split(element, ":")
+		if len(parts) != 1 && len(parts) != 3 {
+			return nil, malformedAt("lengths", i, "must be a length, or a range start:stop:count such as 6:200:80, not %s", strconv.Quote(truncate(element)))
+		}
+		var values [3]int64
+		for j, part := range parts {
+			v, err := strconv.ParseInt(part, 10, 64)
+			if err != nil {
+				return nil, malformedAt("lengths", i, "%s is no whole number below 2^63", strconv.Quote(truncate(part)))
+			}
+			values[j] = v
+		}
+		count := int64(1)
+		if len(parts) == 3 {
+			if count = values[2]; count < 1 {
+				return nil, invalidAt("lengths", i, "the count of a range must be at least 1, not %d", count)
+			}
+			if values[1] < values[0] {
+				return nil, invalidAt("lengths", i, "the range stops at %d, below its start %d", values[1], values[0])
+			}
+		}
+		if values[0] < kernel.MinLength {
+			return nil, invalidAt("lengths", i, "must be at least %d, not %d", kernel.MinLength, values[0])
+		}
+		if limit > 0 && count > int64(limit-len(lengths)) {
+			return nil, &Error{Kind: OverLimit, Field: "lengths", Index: i, Detail: "more combos than the limit of " + strconv.Itoa(limit)}
+		}
+		for k := range count {
+			lengths = append(lengths, spaced(values[0], values[1], count, k))
+		}
+	}
+	return lengths, nil
+}
+
+// spaced returns element k of count values evenly spaced from start to stop,
+// rounded down. start and stop must not be negative.
+func spaced(start, stop, count, k int64) int64 {
+	if k == 0 {
+		return start
+	}
+	// (stop-start)*k/(count-1) fits, because k <= count-1; its product may
+	// take 128 bits.
+	high, low := bits.Mul64(uint64(stop-start), uint64(k))
+	quotient, _ := bits.Div64(high, low, uint64(count-1))
+	return start + int64(quotient)
+}
