@@ -1,0 +1,21 @@
+package middleware
+
+import "net/http"
+
+// BodyLimit refuses bodies that are longer than limit bytes: by tooLarge,
+// before anything is read, if the length is declared, else by an
+// *http.MaxBytesError from the body once the limit is passed.
+func BodyLimit(limit int64, tooLarge http.HandlerFunc) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.ContentLength > limit {
+				tooLarge(w, r)
+				return
+			}
+			if r.ContentLength != 0 {
+				r.Body = http.MaxBytesReader(w, r.Body, limit)
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}

@@ -1,0 +1,103 @@
+package middleware
+
+import (
+	"strconv"
+	"time"
+)
+
+// Phase is what a request's time goes into. At each moment a request is in
+// just one.
+type Phase uint8
+
+// The phases, in the order in which a request goes through them.
+const (
+	TransitIn  Phase = iota // blocked on the bytes of the body
+	Decompress              // undoing the Content-Encoding
+	Decode                  // from routing and negotiation to a checked request
+	Queue                   // waiting for a compute slot
+	Compute                 // in the kernel
+	Encode                  // from results to the bytes of the answer
+	Compress                // doing the Content-Encoding
+	TransitOut              // handing the answer to the operating system
+	numPhases
+)
+
+var phaseNames = [numPhases]string{
+	"transit_in", "decompress", "decode", "queue", "compute", "encode", "compress", "transit_out",
+}
+
+// String returns the phase's name in metrics and in Server-Timing.
+func (p Phase) String() string { return phaseNames[p] }
+
+// Phases returns all phases in order.
+func Phases() []Phase {
+	all := make([]Phase, numPhases)
+	for i := range all {
+		all[i] = Phase(i)
+	}
+	return all
+}
+
+// Clock splits one request's time into phases. It always runs in exactly one
+// phase, from Start to Stop, so that the phases never overlap and leave no
+// gap: what belongs to no other phase counts as part of the one around it.
+//
+// A Clock belongs to the goroutine that serves the request.
+type Clock struct {
+	spent   [numPhases]time.Duration
+	entered [numPhases]bool
+	current Phase
+	since   time.Time
+	started time.Time
+	wall    time.Duration
+}
+
+// Start starts the clock in a phase, with nothing spent.
+func (c *Clock) Start(p Phase) {
+	now := time.Now()
+	*c = Clock{current: p, since: now, started: now}
+	c.entered[p] = true
+}
+
+// Enter ends the current phase, begins p, and returns the phase that ended.
+func (c *Clock) Enter(p Phase) Phase {
+	now := time.Now()
+	ended := c.current
+	c.spent[ended] += now.Sub(c.since)
+	c.current, c.since = p, now
+	c.entered[p] = true
+	return ended
+}
+
+// Stop ends the current phase and the request.
+func (c *Clock) Stop() {
+	c.Enter(c.current)
+	c.wall = c.since.Sub(c.started)
+}
+
+// Spent returns the time spent in a phase until its last end, and whether the
+// request has been in it at all.
+func (c *Clock) Spent(p Phase) (time.Duration, bool) { return c.spent[p], c.entered[p] }
+
+// Wall returns the time from Start to Stop: the sum of all phases.
+func (c *Clock) Wall() time.Duration { return c.wall }
+
+// ServerTiming returns the value of the Server-Timing header: the phases that
+// the request has been in, in milliseconds, without transit_out, which has no
+// end before the header is sent. The current phase counts up to now.
+func (c *Clock) ServerTiming() string {
+	c.Enter(c.current)
+	out := make([]byte, 0, 192)
+	for p := range TransitOut {
+		if !c.entered[p] {
+			continue
+		}
+		if len(out) > 0 {
+			out = append(out, ", "...)
+		}
+		out = append(out, phaseNames[p]...)
+		out = append(out, ";dur="...)
+		out = strconv.AppendFloat(out, float64(c.spent[p].Nanoseconds())/1e6, 'f', 6, 64)
+	}
+	return string(out)
+}

@@ -1,0 +1,112 @@
+// Package middleware is what stands between the socket and the routes: it
+// identifies each request, splits its time into phases, counts, logs, limits
+// the body, and survives panics. It knows nothing of sweeps or formats; the
+// routes tell it what they found by way of the Exchange.
+package middleware
+
+import (
+	"context"
+	"crypto/rand"
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+	chimiddleware "github.com/go-chi/chi/v5/middleware"
+)
+
+// Exchange is one request and its answer, as measured. The routes fill in
+// what only they know; everything else is set by Track.
+type Exchange struct {
+	Clock Clock
+
+	ID       string // the client's X-Request-Id if that is valid, else made here
+	Method   string
+	Path     string
+	Remote   string
+	Route    string // pattern of the route that served; "" if none did
+	Status   int    // sent, or StatusClientGone
+	BytesOut int64  // body bytes of the answer
+
+	RequestFormat string // set by the routes: format of the request's body
+	AnswerFormat  string // set by the routes: format of the answer's body
+	BytesIn       int64  // set by the routes: body bytes read off the wire
+	Rejection     string // set by the routes: why the request was refused; "" if it was not
+	Panicked      bool   // set by Recover
+}
+
+// StatusClientGone is what an exchange counts as when the client went away
+// before an answer was due. It is never sent.
+const StatusClientGone = 499
+
+// An Observer is told of every exchange, from the goroutine that serves it.
+type Observer interface {
+	Begin(*Exchange)
+	End(*Exchange)
+}
+
+type exchangeKey struct{}
+
+// From returns the exchange that ctx belongs to. Without Track it returns a
+// new one that nobody looks at, so that routes work by themselves.
+func From(ctx context.Context) *Exchange {
+	if ex, ok := ctx.Value(exchangeKey{}).(*Exchange); ok {
+		return ex
+	}
+	ex := new(Exchange)
+	ex.Clock.Start(Decode)
+	return ex
+}
+
+// RequestIDHeader carries the request's id both ways.
+const RequestIDHeader = "X-Request-Id"
+
+// Track makes the Exchange of each request, runs its clock, and shows it to
+// the observers. It must be the outermost middleware of a chi router.
+func Track(observers ...Observer) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ex := &Exchange{ID: r.Header.Get(RequestIDHeader), Method: r.Method, Path: r.URL.Path, Remote: r.RemoteAddr}
+			ex.Clock.Start(Decode)
+			if !validID(ex.ID) {
+				ex.ID = rand.Text()
+			}
+			w.Header().Set(RequestIDHeader, ex.ID)
+			for _, o := range observers {
+				o.Begin(ex)
+			}
+			writer := chimiddleware.NewWrapResponseWriter(w, r.ProtoMajor)
+			// Deferred, so that an aborted answer counts too.
+			defer func() {
+				ex.Clock.Stop()
+				if ex.Status == 0 {
+					ex.Status = writer.Status()
+				}
+				ex.BytesOut = int64(writer.BytesWritten())
+				if route := chi.RouteContext(r.Context()); route != nil {
+					ex.Route = route.RoutePattern()
+				}
+				for _, o := range observers {
+					o.End(ex)
+				}
+			}()
+			next.ServeHTTP(writer, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, ex)))
+		})
+	}
+}
+
+// validID tells whether a client's request id can be used as it is: 1 to 128
+// letters, digits and ._:/+=@- of ASCII, so that it is safe in headers, logs
+// and JSON.
+func validID(id string) bool {
+	if len(id) == 0 || len(id) > 128 {
+		return false
+	}
+	for i := range len(id) {
+		switch c := id[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
+		case c == '.', c == '_', c == ':', c == '/', c == '+', c == '=', c == '@', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}
