@@ -1,0 +1,171 @@
+// Package handlers serves the routes. A request goes one way: negotiate the
+// formats, read and decode the body, check it against query and limits, wait
+// for a compute slot, sweep, encode, write. Every refusal on that way is an
+// error, and problem.go is the one place that turns errors into answers.
+package handlers
+
+import (
+	"log/slog"
+	"net/http"
+	"sort"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+
+	"texttax/encoding"
+	"texttax/middleware"
+)
+
+// Limits bound what one request may ask for.
+type Limits struct {
+	BodyBytes int64 // of a body, on the wire and once its encoding is undone
+	Bars      int   // of a series
+	Combos    int   // of a sweep
+	Work      int64 // bars x combos of a sweep
+}
+
+// DefaultLimits are the limits of a server that sets none.
+var DefaultLimits = Limits{BodyBytes: 64 << 20, Bars: 10_000_000, Combos: 100_000, Work: 20_000_000_000}
+
+// DefaultQueue is the number of requests that may wait for a compute slot.
+const DefaultQueue = 1024
+
+// Config is what an API needs to know. Its zero value has no limits and no
+// queue: start from DefaultLimits and DefaultQueue.
+type Config struct {
+	Limits      Limits
+	Slots       int // goroutines in the kernel at a time; < 1 means GOMAXPROCS
+	Queue       int // requests that may wait for a slot
+	Compression Compression
+	Build       Build
+	Ready       func() bool // whether /readyz says yes; nil means always
+	Log         *slog.Logger
+}
+
+// Build tells which program this is.
+type Build struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision"`
+	Go       string `json:"go"`
+	Kernel   string `json:"kernel"` // the kernel's implementation in use
+}
+
+// API serves the routes.
+type API struct {
+	config   Config
+	slots    *slots
+	datasets datasets
+}
+
+// New makes an API.
+func New(config Config) *API {
+	if config.Log == nil {
+		config.Log = slog.New(slog.DiscardHandler)
+	}
+	return &API{config: config, slots: newSlots(config.Slots, config.Queue), datasets: builtin()}
+}
+
+// State returns the gauges of the API, for the metrics.
+func (a *API) State() middleware.State {
+	return middleware.State{
+		QueueDepth:   func() int { return int(a.slots.waiting.Load()) },
+		Slots:        a.slots.total,
+		SlotsBusy:    a.slots.busy,
+		Datasets:     a.datasets.count,
+		DatasetBytes: a.datasets.bytes,
+	}
+}
+
+// endpoints are the endpoint labels of the routes, by pattern.
+var endpoints = map[string]string{
+	"/sweep":         "sweep",
+	"/echo":          "echo",
+	"/datasets":      "datasets",
+	"/datasets/{id}": "datasets",
+	"/":              "home",
+	"/openapi.yaml":  "openapi",
+	"/version":       "version",
+	"/healthz":       "healthz",
+	"/readyz":        "readyz",
+	"/metrics":       "metrics",
+}
+
+// Labels returns the closed sets that metric labels come from.
+func Labels() middleware.Labels {
+	var boundary []middleware.Phase
+	for _, p := range middleware.Phases() {
+		if p != middleware.Queue && p != middleware.Compute {
+			boundary = append(boundary, p)
+		}
+	}
+	return middleware.Labels{
+		Endpoints:  endpoints,
+		Timed:      map[string][]middleware.Phase{"sweep": middleware.Phases(), "echo": boundary},
+		Formats:    encoding.Names(),
+		Statuses:   append(Statuses(), middleware.StatusClientGone),
+		Rejections: Reasons(),
+	}
+}
+
+// QuietRoutes are the patterns that machines poll, and no log should be filled
+// with.
+var QuietRoutes = []string{"/healthz", "/readyz", "/metrics"}
+
+// Routes adds the service's routes to r.
+func (a *API) Routes(r chi.Router) {
+	r.Post("/sweep", a.route(a.sweep))
+	r.Post("/echo", a.route(a.echo))
+	get(r, "/datasets", a.route(a.listDatasets))
+	get(r, "/datasets/{id}", a.route(a.getDataset))
+	get(r, "/openapi.yaml", serveOpenAPI)
+	get(r, "/version", a.version)
+	get(r, "/", a.route(a.home))
+	a.refusals(r)
+}
+
+// Operations adds the routes that operators need to r: health, readiness, and
+// the metrics. They can be served on another address than the rest.
+func (a *API) Operations(r chi.Router, metrics http.Handler) {
+	get(r, "/healthz", healthz)
+	get(r, "/readyz", a.readyz)
+	get(r, "/metrics", metrics.ServeHTTP)
+	a.refusals(r)
+}
+
+func get(r chi.Router, pattern string, h http.HandlerFunc) {
+	r.Get(pattern, h)
+	r.Head(pattern, h)
+}
+
+// refusals makes r refuse unknown paths and methods with problems.
+func (a *API) refusals(r chi.Router) {
+	r.NotFound(func(w http.ResponseWriter, q *http.Request) {
+		a.fail(w, q, refuse(notFound, "the paths are described in /openapi.yaml"))
+	})
+	r.MethodNotAllowed(func(w http.ResponseWriter, q *http.Request) {
+		allowed := allowedMethods(r, q.URL.Path)
+		w.Header().Set("Allow", allowed)
+		a.fail(w, q, refuse(wrongMethod, "allowed are "+allowed))
+	})
+}
+
+// allowedMethods lists the methods that path has routes for.
+func allowedMethods(r chi.Routes, path string) string {
+	var allowed []string
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
+		if r.Match(chi.NewRouteContext(), method, path) {
+			allowed = append(allowed, method)
+		}
+	}
+	sort.Strings(allowed)
+	return strings.Join(allowed, ", ")
+}
+
+// route makes a handler of one that can fail.
+func (a *API) route(serve func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := serve(w, r); err != nil {
+			a.fail(w, r, err)
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package handlers
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	kgzip "github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"texttax/encoding"
+	"texttax/middleware"
+)
+
+// acceptedEncodings are the content encodings of requests.
+const acceptedEncodings = "gzip, zstd"
+
+// maxZstdWindow bounds what a zstd frame can make its decoder allocate. It is
+// what RFC 8878 tells decoders to support at least.
+const maxZstdWindow = 8 << 20
+
+// readBody reads the request's body into memory, its content encoding undone,
+// and has codec decode it there, so that nothing is copied that need not be.
+func (a *API) readBody(r *http.Request, codec encoding.Codec, into *buffer) error {
+	ex := middleware.From(r.Context())
+	wire := &wireReader{body: r.Body, exchange: ex}
+	in, length, limit := io.Reader(wire), r.ContentLength, int64(-1)
+	switch coding := strings.ToLower(r.Header.Get("Content-Encoding")); coding {
+	case "", "identity":
+	case "gzip", "x-gzip":
+		z := &gzipReader{wire: wire}
+		defer z.release()
+		in, length, limit = z, -1, a.config.Limits.BodyBytes
+	case "zstd":
+		z := &zstdReader{wire: wire}
+		defer z.release()
+		in, length, limit = z, -1, a.config.Limits.BodyBytes
+	default:
+		return refuse(unsupportedCode, fmt.Sprintf("content encoding %.64q is not supported; supported are %s", coding, acceptedEncodings))
+	}
+	decoding := limit >= 0
+	if decoding {
+		defer ex.Clock.Enter(ex.Clock.Enter(middleware.Decompress))
+	}
+	err := into.read(in, length, limit, encoding.BodyOffset(codec, length))
+	return a.bodyError(err, wire, r, decoding)
+}
+
+// bodyError says why a body could not be read.
+func (a *API) bodyError(err error, wire *wireReader, r *http.Request, decoding bool) error {
+	var tooLarge *http.MaxBytesError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errOverLimit):
+		return refuse(bodyTooLarge, fmt.Sprintf("the body is over the limit of %d bytes once its content encoding is undone", a.config.Limits.BodyBytes))
+	case errors.As(err, &tooLarge):
+		return tooLarge
+	case wire.failure == nil && decoding:
+		return refuse(malformedBody, "the body is not what its content encoding says, or is cut short")
+	case errors.Is(wire.failure, io.ErrUnexpectedEOF) && r.ContentLength >= 0:
+		return refuse(malformedBody, fmt.Sprintf("the body ended after %d of %d bytes", wire.exchange.BytesIn, r.ContentLength))
+	case r.Context().Err() != nil:
+		return &refusal{reason: clientGone, index: -1, cause: err}
+	}
+	// Bad chunks, or a broken connection: the server can't tell them apart
+	// for certain, and an answer does no harm to who is gone.
+	return refuse(malformedBody, "the body could not be read to its end")
+}
+
+// wireReader reads the body off the wire: its time is transit.
+type wireReader struct {
+	body     io.Reader
+	exchange *middleware.Exchange
+	failure  error // what ended the body, if that was not its end
+}
+
+func (w *wireReader) Read(p []byte) (int, error) {
+	around := w.exchange.Clock.Enter(middleware.TransitIn)
+	n, err := w.body.Read(p)
+	w.exchange.Clock.Enter(around)
+	w.exchange.BytesIn += int64(n)
+	if err != nil && !errors.Is(err, io.EOF) {
+		w.failure = err
+	}
+	return n, err
+}
+
+var (
+	gzipReaders sync.Pool
+	zstdReaders sync.Pool
+)
+
+// gzipReader undoes gzip. Its decoder is made, or taken from the pool, at the
+// first read, since that already reads from the wire.
+type gzipReader struct {
+	wire *wireReader
+	z    *kgzip.Reader
+}
+
+func (g *gzipReader) Read(p []byte) (int, error) {
+	if g.z == nil {
+		pooled, ok := gzipReaders.Get().(*kgzip.Reader)
+		if !ok {
+			pooled = new(kgzip.Reader)
+		}
+		g.z = pooled
+		if err := g.z.Reset(g.wire); err != nil {
+			return 0, noEOF(err)
+		}
+	}
+	return g.z.Read(p)
+}
+
+func (g *gzipReader) release() {
+	if g.z != nil {
+		gzipReaders.Put(g.z)
+	}
+}
+
+// zstdReader undoes zstd, in the goroutine that reads.
+type zstdReader struct {
+	wire *wireReader
+	z    *zstd.Decoder
+}
+
+func (s *zstdReader) Read(p []byte) (int, error) {
+	if s.z == nil {
+		pooled, ok := zstdReaders.Get().(*zstd.Decoder)
+		if !ok {
+			made, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxZstdWindow))
+			if err != nil {
+				return 0, err
+			}
+			pooled = made
+		}
+		s.z = pooled
+		if err := s.z.Reset(s.wire); err != nil {
+			return 0, noEOF(err)
+		}
+	}
+	return s.z.Read(p)
+}
+
+func (s *zstdReader) release() {
+	if s.z == nil {
+		return
+	}
+	// Let go of the request, whose body must not be read any more.
+	if s.z.Reset(nil) == nil {
+		zstdReaders.Put(s.z)
+	}
+}
+
+// noEOF makes an empty compressed body an error: it is no empty gzip file.
+func noEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

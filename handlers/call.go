@@ -1,0 +1,128 @@
+package handlers
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"sync"
+
+	"texttax/encoding"
+	"texttax/kernel"
+	"texttax/middleware"
+)
+
+// call is the working memory of one request to /sweep or /echo. It is pooled:
+// in steady state the size of a body costs no allocation.
+type call struct {
+	in      *buffer
+	out     *buffer
+	request encoding.Request
+	results kernel.Results
+	combos  []kernel.Params
+
+	answer encoding.Codec
+}
+
+var calls = sync.Pool{New: func() any { return new(call) }}
+
+// maxRetainedCombos is the largest answer whose memory a pooled call keeps.
+const maxRetainedCombos = 1 << 16
+
+func (c *call) release() {
+	c.in.release()
+	c.out.release()
+	c.in, c.out, c.answer = nil, nil, nil
+	c.request.Reset(encoding.Limits{})
+	if cap(c.combos) > maxRetainedCombos {
+		c.combos, c.results = nil, kernel.Results{}
+	}
+	calls.Put(c)
+}
+
+// receive negotiates the formats, then reads and decodes the body. The call
+// must be released once its answer is out.
+func (a *API) receive(r *http.Request) (*call, error) {
+	ex := middleware.From(r.Context())
+	contentType := r.Header.Get("Content-Type")
+	codec, err := encoding.ForContentType(contentType)
+	if err != nil {
+		return nil, refuse(unsupportedType, err.Error())
+	}
+	if r.ContentLength == 0 && contentType == "" {
+		codec = encoding.JSON // curl -X POST without a body: a person is waiting
+	}
+	ex.RequestFormat = codec.Name()
+	answer, err := encoding.ForAccept(r.Header.Values("Accept"), codec)
+	if err != nil {
+		return nil, refuse(notAcceptable, err.Error())
+	}
+	ex.AnswerFormat = answer.Name()
+
+	c := calls.Get().(*call)
+	c.answer = answer
+	c.in, c.out = newBuffer(smallestBuffer), newBuffer(smallestBuffer)
+	c.request.Reset(encoding.Limits{Bars: a.config.Limits.Bars, Combos: a.config.Limits.Combos})
+	if err := a.readBody(r, codec, c.in); err != nil {
+		c.release()
+		return nil, err
+	}
+	ex.Clock.Enter(middleware.Decode)
+	if len(c.in.bytes) > 0 || codec == encoding.Octet {
+		if err := codec.Decode(c.in.bytes, &c.request); err != nil {
+			c.release()
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// checkOp refuses a frame that was sent to the wrong endpoint.
+func (c *call) checkOp(want encoding.Op, path string) error {
+	if c.request.Op == encoding.OpUnset || c.request.Op == want {
+		return nil
+	}
+	return refuseField(invalidValue, "opcode", fmt.Sprintf("opcode: is %d, but %s takes frames of opcode %d", c.request.Op-1, path, want-1))
+}
+
+// parseQuery returns the query's parameters, of which only the known ones may
+// be there, and each only once.
+func parseQuery(r *http.Request, known ...string) (url.Values, error) {
+	if r.URL.RawQuery == "" {
+		return nil, nil
+	}
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, refuse(malformedQuery, "the query can't be parsed: it is name=value pairs, percent-encoded and joined by &")
+	}
+	for name, values := range query {
+		if !slices.Contains(known, name) {
+			if len(known) == 0 {
+				return nil, refuse(malformedQuery, fmt.Sprintf("unknown parameter %.64q; %s takes none", name, r.URL.Path))
+			}
+			return nil, refuse(malformedQuery, fmt.Sprintf("unknown parameter %.64q; known are %q", name, known))
+		}
+		if len(values) > 1 {
+			return nil, refuseField(malformedQuery, name, name+": is given "+strconv.Itoa(len(values))+" times")
+		}
+	}
+	return query, nil
+}
+
+// checkPrices refuses the first close that is no price. alien is the first
+// element that the decoder could not even store.
+func checkPrices(series []float64, alien *encoding.Error) error {
+	for i, v := range series {
+		if v > 0 && v <= math.MaxFloat64 {
+			continue
+		}
+		if alien != nil && alien.Index == i {
+			return alien
+		}
+		return &refusal{reason: invalidValue, field: "close", index: i,
+			detail: fmt.Sprintf("close[%d]: a price must be a finite number above 0, not %v", i, v)}
+	}
+	return nil
+}

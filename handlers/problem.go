@@ -1,0 +1,202 @@
+package handlers
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"texttax/encoding"
+	"texttax/middleware"
+)
+
+// reason is the machine-readable name of a kind of failure. It ends the
+// problem's type, and is the reason in the rejection metric.
+type reason string
+
+const (
+	malformedBody   reason = "malformed-body"
+	malformedQuery  reason = "malformed-query"
+	conflict        reason = "conflicting-parameters"
+	invalidValue    reason = "invalid-value"
+	overLimit       reason = "over-limit"
+	unspeakable     reason = "unspeakable-answer"
+	datasetNotFound reason = "dataset-not-found"
+	notFound        reason = "not-found"
+	wrongMethod     reason = "method-not-allowed"
+	notAcceptable   reason = "not-acceptable"
+	bodyTooLarge    reason = "body-too-large"
+	unsupportedType reason = "unsupported-media-type"
+	unsupportedCode reason = "unsupported-content-encoding"
+	queueFull       reason = "queue-full"
+	clientGone      reason = "client-gone"
+	internal        reason = "internal-error"
+)
+
+// reasons is the one place where a failure gets its status.
+var reasons = map[reason]struct {
+	status int
+	title  string
+}{
+	malformedBody:   {http.StatusBadRequest, "The body is malformed"},
+	malformedQuery:  {http.StatusBadRequest, "The query is malformed"},
+	conflict:        {http.StatusBadRequest, "Parameters contradict each other"},
+	invalidValue:    {http.StatusUnprocessableEntity, "A value is invalid"},
+	overLimit:       {http.StatusUnprocessableEntity, "The request is over a limit"},
+	unspeakable:     {http.StatusUnprocessableEntity, "The format can't express the answer"},
+	datasetNotFound: {http.StatusNotFound, "There is no such dataset"},
+	notFound:        {http.StatusNotFound, "There is nothing at this path"},
+	wrongMethod:     {http.StatusMethodNotAllowed, "The method is not allowed here"},
+	notAcceptable:   {http.StatusNotAcceptable, "No acceptable format"},
+	bodyTooLarge:    {http.StatusRequestEntityTooLarge, "The body is too large"},
+	unsupportedType: {http.StatusUnsupportedMediaType, "The media type is not supported"},
+	unsupportedCode: {http.StatusUnsupportedMediaType, "The content encoding is not supported"},
+	queueFull:       {http.StatusServiceUnavailable, "The service is busy"},
+	clientGone:      {middleware.StatusClientGone, "The client went away"},
+	internal:        {http.StatusInternalServerError, "The service failed"},
+}
+
+// Reasons lists the reasons for which requests are refused, for the metrics.
+func Reasons() []string {
+	all := make([]string, 0, len(reasons))
+	for r := range reasons {
+		all = append(all, string(r))
+	}
+	return all
+}
+
+// Statuses lists the status codes of all answers, for the metrics.
+func Statuses() []int {
+	all := []int{http.StatusOK}
+	seen := map[int]bool{}
+	for _, r := range reasons {
+		if !seen[r.status] {
+			seen[r.status] = true
+			all = append(all, r.status)
+		}
+	}
+	return all
+}
+
+// A refusal is an error with a reason, made for the client to read.
+type refusal struct {
+	reason reason
+	detail string
+	field  string // "" if none is at fault
+	index  int    // -1 if no element is at fault
+	cause  error  // for the log only; nil if the detail says it all
+}
+
+func (e *refusal) Error() string { return string(e.reason) + ": " + e.detail }
+func (e *refusal) Unwrap() error { return e.cause }
+
+func refuse(r reason, detail string) *refusal {
+	return &refusal{reason: r, detail: detail, index: -1}
+}
+
+func refuseField(r reason, field, detail string) *refusal {
+	return &refusal{reason: r, detail: detail, field: field, index: -1}
+}
+
+// problemTypes is what the reason is appended to for a problem's type. A URN
+// identifies without promising that there is something to fetch.
+const problemTypes = "urn:texttax:problem:"
+
+// problem is the body of an answer about a failure, as RFC 9457 defines it.
+type problem struct {
+	Type     string `json:"type"`
+	Title    string `json:"title"`
+	Status   int    `json:"status"`
+	Detail   string `json:"detail"`
+	Instance string `json:"instance"` // the request's id, to find it in the log
+	Field    string `json:"field,omitempty"`
+	Index    *int   `json:"index,omitempty"`
+}
+
+// toRefusal finds out why a request failed.
+func toRefusal(err error) *refusal {
+	var (
+		ready    *refusal
+		body     *encoding.Error
+		tooLarge *http.MaxBytesError
+	)
+	switch {
+	case errors.As(err, &ready):
+		return ready
+	case errors.As(err, &body):
+		return &refusal{reason: bodyReason(body.Kind), detail: body.Error(), field: body.Field, index: body.Index}
+	case errors.As(err, &tooLarge):
+		return refuse(bodyTooLarge, "the body is over the limit of "+strconv.FormatInt(tooLarge.Limit, 10)+" bytes")
+	}
+	return &refusal{reason: internal, detail: "the request could not be served; its id is in instance", index: -1, cause: err}
+}
+
+func bodyReason(kind encoding.Kind) reason {
+	switch kind {
+	case encoding.Malformed:
+		return malformedBody
+	case encoding.Invalid:
+		return invalidValue
+	case encoding.OverLimit:
+		return overLimit
+	case encoding.Unsupported:
+		return unsupportedType
+	case encoding.Unspeakable:
+		return unspeakable
+	}
+	return internal
+}
+
+// fail answers a request that failed. It is the only place that does.
+func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
+	ex := middleware.From(r.Context())
+	why := toRefusal(err)
+	kind := reasons[why.reason]
+	ex.Rejection = string(why.reason)
+	ex.AnswerFormat = ""
+	if why.cause != nil {
+		a.config.Log.Error("request failed", "id", ex.ID, "reason", string(why.reason), "cause", why.cause.Error())
+	}
+	if why.reason == clientGone {
+		// Nobody listens; breaking the connection is all that is left.
+		ex.Status = kind.status
+		panic(http.ErrAbortHandler)
+	}
+	ex.Clock.Enter(middleware.Encode)
+	p := problem{
+		Type:     problemTypes + string(why.reason),
+		Title:    kind.title,
+		Status:   kind.status,
+		Detail:   why.detail,
+		Instance: ex.ID,
+		Field:    why.field,
+	}
+	if why.index >= 0 {
+		p.Index = &why.index
+	}
+	body, _ := json.Marshal(&p) // strings and integers can always be written
+	header := w.Header()
+	for _, name := range []string{"Content-Encoding", "Etag"} {
+		header.Del(name)
+	}
+	switch why.reason {
+	case unsupportedType, notAcceptable:
+		header.Set("Accept-Post", encoding.Supported())
+	case unsupportedCode:
+		header.Set("Accept-Encoding", acceptedEncodings)
+	case queueFull:
+		header.Set("Retry-After", "1")
+	}
+	a.write(w, r, "application/problem+json", kind.status, append(body, '\n'))
+}
+
+// Fail answers a request that the service itself failed to serve: status 500.
+// It is what is left to say after a panic.
+func (a *API) Fail(w http.ResponseWriter, r *http.Request) {
+	a.fail(w, r, refuse(internal, "the request could not be served; its id is in instance"))
+}
+
+// TooLarge answers a request whose declared length is over the body limit.
+func (a *API) TooLarge(w http.ResponseWriter, r *http.Request) {
+	a.fail(w, r, &http.MaxBytesError{Limit: a.config.Limits.BodyBytes})
+}

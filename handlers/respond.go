@@ -1,0 +1,153 @@
+package handlers
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+
+	kgzip "github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"texttax/encoding"
+	"texttax/middleware"
+)
+
+// Compression says which answers may be compressed, for clients that ask for
+// it in Accept-Encoding.
+type Compression string
+
+const (
+	CompressNone Compression = "off"
+	CompressText Compression = "text" // JSON only
+	CompressAll  Compression = "all"  // the binary formats too
+)
+
+// smallestCompressed is the size below which compression saves no packet.
+const smallestCompressed = 1400
+
+// send answers with body in the format of codec, compressed if the server and
+// the client agree on it.
+func (a *API) send(w http.ResponseWriter, r *http.Request, codec encoding.Codec, body []byte) {
+	header := w.Header()
+	switch a.config.Compression {
+	case CompressAll:
+	case CompressText:
+		if codec.MediaType() != encoding.JSON.MediaType() {
+			a.write(w, r, codec.MediaType(), http.StatusOK, body)
+			return
+		}
+	default:
+		a.write(w, r, codec.MediaType(), http.StatusOK, body)
+		return
+	}
+	header["Vary"] = []string{"Accept, Accept-Encoding"}
+	coding := ""
+	if len(body) >= smallestCompressed {
+		coding = chooseCoding(r.Header.Values("Accept-Encoding"))
+	}
+	if coding == "" {
+		a.write(w, r, codec.MediaType(), http.StatusOK, body)
+		return
+	}
+	middleware.From(r.Context()).Clock.Enter(middleware.Compress)
+	packed := newBuffer(len(body) / 2)
+	defer packed.release()
+	packed.set(compress(packed.empty(), body, coding))
+	header.Set("Content-Encoding", coding)
+	a.write(w, r, codec.MediaType(), http.StatusOK, packed.bytes)
+}
+
+// write sends one whole answer and waits until the operating system has it.
+func (a *API) write(w http.ResponseWriter, r *http.Request, mediaType string, status int, body []byte) {
+	ex := middleware.From(r.Context())
+	header := w.Header()
+	if header["Vary"] == nil {
+		header["Vary"] = varyAccept
+	}
+	header["Content-Type"] = []string{mediaType}
+	header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	header["Server-Timing"] = []string{ex.Clock.ServerTiming()}
+	ex.Clock.Enter(middleware.TransitOut)
+	w.WriteHeader(status)
+	_, err := w.Write(body)
+	if err == nil {
+		// Without it a small answer leaves after the handler has returned, and
+		// transit_out would not see it.
+		err = http.NewResponseController(w).Flush()
+	}
+	if err != nil && !errors.Is(err, http.ErrNotSupported) {
+		// The answer broke off: so must the connection.
+		ex.Rejection = string(clientGone)
+		panic(http.ErrAbortHandler)
+	}
+}
+
+var varyAccept = []string{"Accept"}
+
+// chooseCoding returns the content encoding that the client likes best: zstd
+// or gzip, or "" for none. Among equals zstd wins, which is the faster.
+func chooseCoding(accept []string) string {
+	best, bestQuality := "", 0.0
+	quality := map[string]float64{}
+	for _, element := range strings.Split(strings.Join(accept, ","), ",") {
+		name, parameter, _ := strings.Cut(element, ";")
+		q := 1.0
+		if key, value, ok := strings.Cut(parameter, "="); ok && strings.EqualFold(strings.TrimSpace(key), "q") {
+			var err error
+			if q, err = strconv.ParseFloat(strings.TrimSpace(value), 64); err != nil || !(q >= 0 && q <= 1) {
+				q = 0
+			}
+		}
+		quality[strings.ToLower(strings.TrimSpace(name))] = q
+	}
+	for _, coding := range []string{"zstd", "gzip"} {
+		q, named := quality[coding]
+		if !named {
+			q = quality["*"]
+		}
+		if q > bestQuality {
+			best, bestQuality = coding, q
+		}
+	}
+	return best
+}
+
+var (
+	gzipWriters sync.Pool
+	// zstdWriter has no state between calls of EncodeAll.
+	zstdWriter = sync.OnceValue(func() *zstd.Encoder {
+		z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest))
+		if err != nil {
+			panic(fmt.Sprintf("zstd refuses constant options: %v", err))
+		}
+		return z
+	})
+)
+
+// compress appends body to dst in a content encoding.
+func compress(dst, body []byte, coding string) []byte {
+	if coding == "zstd" {
+		return zstdWriter().EncodeAll(body, dst)
+	}
+	out := &appender{dst}
+	z, ok := gzipWriters.Get().(*kgzip.Writer)
+	if !ok {
+		z, _ = kgzip.NewWriterLevel(out, kgzip.BestSpeed) // a constant level is valid
+	}
+	z.Reset(out)
+	// Writing to memory does not fail.
+	_, _ = z.Write(body)
+	_ = z.Close()
+	gzipWriters.Put(z)
+	return out.bytes
+}
+
+type appender struct{ bytes []byte }
+
+func (a *appender) Write(p []byte) (int, error) {
+	a.bytes = append(a.bytes, p...)
+	return len(p), nil
+}

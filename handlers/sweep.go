@@ -1,0 +1,194 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"texttax/encoding"
+	"texttax/kernel"
+	"texttax/middleware"
+)
+
+// plan is a sweep that is ready to run.
+type plan struct {
+	series []float64
+	combos []kernel.Params
+	fee    float64
+}
+
+// sweep serves POST /sweep.
+func (a *API) sweep(w http.ResponseWriter, r *http.Request) error {
+	clock := &middleware.From(r.Context()).Clock
+	query, err := parseQuery(r, "lengths", "dataset", "fee")
+	if err != nil {
+		return err
+	}
+	c, err := a.receive(r)
+	if err != nil {
+		return err
+	}
+	defer c.release()
+	if len(c.in.bytes) == 0 {
+		c.request.Close = nil // to octets an empty body is an empty series; here it leaves all to the query
+	}
+	if err := c.checkOp(encoding.OpSweep, "/sweep"); err != nil {
+		return err
+	}
+	p, err := a.plan(c, query)
+	if err != nil {
+		return err
+	}
+
+	clock.Enter(middleware.Queue)
+	got, err := a.slots.acquire(r.Context(), min(len(p.combos), a.slots.total()))
+	if err != nil {
+		return err
+	}
+	clock.Enter(middleware.Compute)
+	if err := a.compute(r.Context(), p, got, &c.results); err != nil {
+		return err
+	}
+
+	clock.Enter(middleware.Encode)
+	answer, err := c.answer.AppendResults(c.out.empty(), &c.results)
+	if err != nil {
+		return err
+	}
+	c.out.set(answer)
+	a.send(w, r, c.answer, answer)
+	return nil
+}
+
+// compute runs the plan on as many goroutines as slots were got, and gives
+// the slots back whatever happens.
+func (a *API) compute(ctx context.Context, p plan, got int, out *kernel.Results) error {
+	defer a.slots.release(got)
+	err := kernel.Sweep(ctx, p.series, p.combos, p.fee, got, out)
+	if err != nil && ctx.Err() != nil {
+		return &refusal{reason: clientGone, index: -1, cause: err}
+	}
+	return err
+}
+
+// plan joins body and query to a sweep, and checks it.
+func (a *API) plan(c *call, query url.Values) (plan, error) {
+	req := &c.request
+	p := plan{fee: kernel.DefaultFee}
+	var err error
+	if p.series, err = a.planSeries(req, query); err != nil {
+		return p, err
+	}
+	if p.combos, err = a.planCombos(c, query); err != nil {
+		return p, err
+	}
+	if p.fee, err = planFee(req, query); err != nil {
+		return p, err
+	}
+	limits := a.config.Limits
+	if bars, combos := int64(len(p.series)), int64(len(p.combos)); limits.Work > 0 && bars > limits.Work/combos {
+		return p, refuse(overLimit, fmt.Sprintf("%d bars x %d combos are over the limit of work, %d", bars, combos, limits.Work))
+	}
+	return p, nil
+}
+
+// planSeries finds the series: in the body, or the dataset that body or query
+// name.
+func (a *API) planSeries(req *encoding.Request, query url.Values) ([]float64, error) {
+	id, inQuery := req.Dataset, query.Has("dataset")
+	if inQuery {
+		if id = query.Get("dataset"); req.Dataset != "" {
+			return nil, refuseField(conflict, "dataset", "dataset: is given in the query and in the body")
+		}
+	}
+	switch {
+	case (id != "" || inQuery) && req.Close != nil:
+		return nil, refuseField(conflict, "dataset", "dataset: is given beside a series in the body; a sweep runs over one of them")
+	case id != "" || inQuery:
+		set, err := a.datasets.get(id)
+		if err != nil {
+			return nil, err
+		}
+		return set.series(), nil
+	case req.Close == nil:
+		return nil, refuseField(invalidValue, "close", "close: there is no series; send it in the body, or name a dataset")
+	case len(req.Close) == 0:
+		return nil, refuseField(invalidValue, "close", "close: the series is empty")
+	}
+	return req.Close, checkPrices(req.Close, req.Invalid)
+}
+
+// planCombos finds the combos: windows or lengths, in the body or the query.
+func (a *API) planCombos(c *call, query url.Values) ([]kernel.Params, error) {
+	req := &c.request
+	lengths := req.Lengths
+	if req.Params != nil && lengths != nil {
+		return nil, refuseField(conflict, "lengths", "lengths: is given beside params in the body; give one of them")
+	}
+	if query.Has("lengths") {
+		if req.Params != nil || lengths != nil {
+			return nil, refuseField(conflict, "lengths", "lengths: is given in the query, and combos in the body; give one of them")
+		}
+		var err error
+		if lengths, err = encoding.ParseLengths(query.Get("lengths"), a.config.Limits.Combos); err != nil {
+			return nil, queryError(err)
+		}
+	}
+	if len(req.Params)+len(lengths) == 0 {
+		return nil, refuseField(invalidValue, "lengths", "lengths: there are no combos; give lengths (6,8,10 or 6:200:80 in the query), or params in the body")
+	}
+	if req.Params != nil {
+		var window *kernel.WindowError
+		if err := kernel.CheckParams(req.Params); errors.As(err, &window) {
+			name := "params." + kernel.WindowNames[window.Window]
+			return nil, &refusal{reason: invalidValue, field: name, index: window.Combo,
+				detail: fmt.Sprintf("%s[%d]: a window must be at least 1, not %d", name, window.Combo, window.Value)}
+		}
+		return req.Params, nil
+	}
+	c.combos = c.combos[:0]
+	for i, n := range lengths {
+		if n < kernel.MinLength {
+			return nil, &refusal{reason: invalidValue, field: "lengths", index: i,
+				detail: fmt.Sprintf("lengths[%d]: must be at least %d, not %d", i, kernel.MinLength, n)}
+		}
+		c.combos = append(c.combos, kernel.Expand(n))
+	}
+	return c.combos, nil
+}
+
+// queryError blames the query for what is malformed in it.
+func queryError(err error) error {
+	why := toRefusal(err)
+	if why.reason == malformedBody {
+		why.reason = malformedQuery
+	}
+	return why
+}
+
+// planFee finds the fee: in the query, in the body, or the default.
+func planFee(req *encoding.Request, query url.Values) (float64, error) {
+	fee := kernel.DefaultFee
+	if req.HasFee {
+		fee = req.Fee
+	}
+	if query.Has("fee") {
+		if req.HasFee {
+			return 0, refuseField(conflict, "fee", "fee: is given in the query and in the body")
+		}
+		text := query.Get("fee")
+		var err error
+		if fee, err = strconv.ParseFloat(text, 64); err != nil {
+			return 0, refuseField(malformedQuery, "fee", fmt.Sprintf("fee: %.32q is no number", text))
+		}
+	}
+	// Beyond 1 somebody has sent percent, or basis points.
+	if math.IsNaN(fee) || math.Abs(fee) >= 1 {
+		return 0, refuseField(invalidValue, "fee", fmt.Sprintf("fee: must be a fraction of the position, such as %v, not %v", kernel.DefaultFee, fee))
+	}
+	return fee, nil
+}
