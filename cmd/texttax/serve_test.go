@@ -1,0 +1,302 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// server is the program, started as a user would, on a free port.
+type server struct {
+	url   string
+	admin string // of --admin-listen
+	log   *lockedBuffer
+	stop  func() error // drains and returns what run returned; may be called twice
+}
+
+// lockedBuffer can be read while the server writes to it.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// start runs texttax serve with more arguments, and stops it with the test.
+func start(t testing.TB, args ...string) *server {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	stdout, out := io.Pipe()
+	s := &server{log: new(lockedBuffer)}
+	ended := make(chan error, 1)
+	go func() {
+		err := run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0", "--drain-delay", "0s"}, args...), out, s.log)
+		_ = out.CloseWithError(io.EOF)
+		ended <- err
+	}()
+	s.stop = sync.OnceValue(func() error {
+		cancel()
+		return <-ended
+	})
+	t.Cleanup(func() {
+		if err := s.stop(); err != nil {
+			t.Errorf("the server ended with: %v", err)
+		}
+	})
+	lines := bufio.NewScanner(stdout)
+	want := 1
+	for _, a := range args {
+		if a == "--admin-listen" {
+			want = 2
+		}
+	}
+	for range want {
+		if !lines.Scan() {
+			t.Fatalf("the server did not start: %v\n%s", s.stop(), s.log)
+		}
+		if url, ok := strings.CutPrefix(lines.Text(), "serving on "); ok {
+			s.url = url
+		} else if url, ok := strings.CutPrefix(lines.Text(), "admin on "); ok {
+			s.admin = url
+		}
+	}
+	go func() { _, _ = io.Copy(io.Discard, stdout) }()
+	return s
+}
+
+// reply is an answer with its body read.
+type reply struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+var client = &http.Client{
+	Timeout: time.Minute,
+	Transport: &http.Transport{
+		DisableCompression:  true,
+		MaxIdleConnsPerHost: 100,
+	},
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+}
+
+// ask sends a request. Headers come in pairs of name and value.
+func ask(t testing.TB, method, url string, body []byte, headers ...string) reply {
+	t.Helper()
+	r, err := http.NewRequest(method, url, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header[headers[i]] = append(r.Header[headers[i]], headers[i+1])
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	got, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatalf("%s %s: the answer broke off after %d bytes: %v", method, url, len(got), err)
+	}
+	return reply{answer.StatusCode, answer.Header, got}
+}
+
+// problem is what the body of a refusal must be.
+type problem struct {
+	Type, Title, Detail, Instance, Field string
+	Status                               int
+	Index                                *int
+}
+
+// wantProblem checks that an answer is a refusal as RFC 9457 has it.
+func wantProblem(t testing.TB, r reply, status int, field string, index int) problem {
+	t.Helper()
+	var p problem
+	if r.status != status {
+		t.Errorf("status %d, not %d: %s", r.status, status, r.body)
+		return p
+	}
+	if got := r.header.Get("Content-Type"); got != "application/problem+json" {
+		t.Errorf("Content-Type %q", got)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(r.body))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&p); err != nil {
+		t.Fatalf("%s: %v", r.body, err)
+	}
+	got := -1
+	if p.Index != nil {
+		got = *p.Index
+	}
+	if p.Field != field || got != index {
+		t.Errorf("blames %s[%d], not %s[%d]: %s", p.Field, got, field, index, r.body)
+	}
+	if p.Status != status || p.Title == "" || p.Detail == "" || !strings.HasPrefix(p.Type, "urn:texttax:problem:") ||
+		p.Instance != r.header.Get("X-Request-Id") {
+		t.Errorf("the problem is not complete: %s", r.body)
+	}
+	return p
+}
+
+func TestABusyPortIsAnErrorAtOnce(t *testing.T) {
+	s := start(t)
+	err := run(context.Background(), []string{"serve", "--listen", strings.TrimPrefix(s.url, "http://")}, io.Discard, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "address already in use") {
+		t.Errorf("the second server ended with: %v", err)
+	}
+	if r := ask(t, "GET", s.url+"/healthz", nil); r.status != 200 {
+		t.Errorf("the first server answers %d", r.status)
+	}
+}
+
+func TestSeveralAddressesServeTheSame(t *testing.T) {
+	s := start(t, "--listen", "127.0.0.1:0")
+	if r := ask(t, "GET", s.url+"/healthz", nil); r.status != 200 {
+		t.Errorf("status %d", r.status)
+	}
+}
+
+func TestAnAdminAddressTakesTheOperationsAway(t *testing.T) {
+	s := start(t, "--admin-listen", "127.0.0.1:0")
+	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/debug/pprof/"} {
+		if r := ask(t, "GET", s.admin+path, nil); r.status != 200 {
+			t.Errorf("%s on the admin address: %d", path, r.status)
+		}
+		if r := ask(t, "GET", s.url+path, nil); r.status != 404 {
+			t.Errorf("%s on the public address: %d", path, r.status)
+		}
+	}
+	wantProblem(t, ask(t, "POST", s.admin+"/sweep", nil), 404, "", -1)
+}
+
+func TestThereIsNoPprofOnThePublicAddress(t *testing.T) {
+	s := start(t)
+	wantProblem(t, ask(t, "GET", s.url+"/debug/pprof/", nil), 404, "", -1)
+}
+
+func TestHelpTeaches(t *testing.T) {
+	for _, args := range [][]string{{"--help"}, {"serve", "--help"}} {
+		var out bytes.Buffer
+		if err := run(context.Background(), args, &out, io.Discard); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"texttax", "sweep"} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%v does not speak of %s:\n%s", args, want, &out)
+			}
+		}
+	}
+}
+
+func TestAWrongCommandLineIsRefusedWithStatus2(t *testing.T) {
+	for _, args := range [][]string{
+		{}, {"serv"}, {"serve", "--lisen", ":0"}, {"serve", "--body-max", "lots"}, {"serve", "--body-max", "0B"},
+		{"serve", "--compress", "maybe"}, {"serve", "--slots", "-1"}, {"serve", "--idle-timeout", "0s"},
+	} {
+		err := run(context.Background(), args, io.Discard, io.Discard)
+		if exitStatus(err) != 2 {
+			t.Errorf("%q: status %d, %v", args, exitStatus(err), err)
+		}
+	}
+}
+
+func TestFlagsHaveTwinsInTheEnvironment(t *testing.T) {
+	t.Setenv("TEXTTAX_BARS_MAX", "3")
+	s := start(t)
+	wantProblem(t, ask(t, "POST", s.url+"/sweep?lengths=6", make([]byte, 32)), 422, "close", -1)
+}
+
+func TestReadinessFailsBeforeTheListenersClose(t *testing.T) {
+	s := start(t, "--drain-delay", "400ms")
+	if r := ask(t, "GET", s.url+"/readyz", nil); r.status != 200 {
+		t.Fatalf("status %d before the end", r.status)
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.stop() }()
+	for {
+		select {
+		case <-stopped:
+			t.Fatal("the server stopped without failing /readyz")
+		default:
+		}
+		r, err := client.Get(s.url + "/readyz")
+		if err != nil {
+			t.Fatalf("the listener closed without failing /readyz: %v", err)
+		}
+		_ = r.Body.Close()
+		if r.StatusCode == http.StatusServiceUnavailable {
+			break
+		}
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAcceptedRequestsFinishWhileTheServerDrains(t *testing.T) {
+	s := start(t)
+	type outcome struct {
+		status int
+		body   string
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		r, err := client.Post(s.url+"/sweep?dataset=gbm42&lengths=6:400:80", "", nil)
+		if err != nil {
+			done <- outcome{err: err}
+			return
+		}
+		defer r.Body.Close()
+		body, err := io.ReadAll(r.Body)
+		done <- outcome{r.StatusCode, string(body), err}
+	}()
+	for metric(t, s, "texttax_compute_slots_busy") == 0 {
+		if len(done) > 0 {
+			t.Fatal("the sweep was over before it was seen to begin")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+	if o := <-done; o.err != nil || o.status != 200 || !strings.HasPrefix(o.body, `{"pnl":[-5165.584357716994,`) {
+		t.Errorf("the accepted request got %+v", o)
+	}
+}
+
+// metric returns the value of a series, as /metrics shows it: its name with
+// all its labels.
+func metric(t testing.TB, s *server, series string) float64 {
+	t.Helper()
+	for line := range strings.Lines(string(ask(t, "GET", s.url+"/metrics", nil).body)) {
+		if value, ok := strings.CutPrefix(line, series+" "); ok {
+			v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			return v
+		}
+	}
+	t.Fatalf("there is no series %s", series)
+	return 0
+}
