@@ -25,7 +25,7 @@ func ParseLengths(text string, limit int) ([]int64, error) {
 		var values [3]int64
 		for j, part := range parts {
 			v, err := strconv.ParseInt(part, 10, 64)
-			if err != nil {
+			if err != nil || part[0] == '+' {
 				return nil, malformedAt("lengths", i, "%s is no whole number below 2^63", strconv.Quote(truncate(part)))
 			}
 			values[j] = v
@@ -50,6 +50,16 @@ func ParseLengths(text string, limit int) ([]int64, error) {
 		}
 	}
 	return lengths, nil
+}
+
+// ParseFee reads the text form of a fee: a number as JSON has it.
+func ParseFee(text string) (float64, error) {
+	s := &jsonScanner{text: []byte(text)}
+	number, err := s.number()
+	if err != nil || len(number) != len(text) || text == "" {
+		return 0, malformedAt("fee", -1, "%s is no number", strconv.Quote(truncate(text)))
+	}
+	return parseFloat(number, "fee", -1)
 }
 
 // spaced returns element k of count values evenly spaced from start to stop,

@@ -55,13 +55,25 @@ func TestLengthsRefuse(t *testing.T) {
 	}{
 		{"", Malformed, 0}, {"abc", Malformed, 0}, {"6,", Malformed, 1}, {"6,,8", Malformed, 1}, {"6 ,8", Malformed, 0},
 		{"6.0", Malformed, 0}, {"6:200", Malformed, 0}, {"6:200:80:1", Malformed, 0}, {"6:x:3", Malformed, 0},
-		{"9223372036854775808", Malformed, 0}, {"0x10", Malformed, 0}, {"1_0", Malformed, 0},
+		{"+6", Malformed, 0}, {"9223372036854775808", Malformed, 0}, {"0x10", Malformed, 0}, {"1_0", Malformed, 0},
 		{"1", Invalid, 0}, {"6,0", Invalid, 1}, {"6,8,-1", Invalid, 2}, {"1:5:3", Invalid, 0},
 		{"200:6:80", Invalid, 0}, {"6:200:0", Invalid, 0}, {"6:200:-5", Invalid, 0},
 		{"6:200:101", OverLimit, 0}, {"6:200:100,6", OverLimit, 1}, {"6:200:9223372036854775807", OverLimit, 0},
 	} {
 		_, err := ParseLengths(test.text, 100)
 		t.Run(test.text, func(t *testing.T) { wantError(t, err, test.kind, "lengths", test.index) })
+	}
+}
+
+func TestAFeeIsANumberAsJSONHasIt(t *testing.T) {
+	for text, want := range map[string]float64{"0": 0, "0.0009": 0.0009, "9e-4": 0.0009, "-0.1": -0.1} {
+		if got, err := ParseFee(text); err != nil || got != want {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", " ", "free", "NaN", "Inf", "0x1p-10", "1_0", ".5", "+1", "1e999", " 1", "1 ", "1,2", "01"} {
+		_, err := ParseFee(text)
+		t.Run(text, func(t *testing.T) { wantError(t, err, Malformed, "fee", -1) })
 	}
 }
 

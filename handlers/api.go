@@ -143,14 +143,22 @@ func (a *API) refusals(r chi.Router) {
 		a.fail(w, q, refuse(notFound, "the paths are described in /openapi.yaml"))
 	})
 	r.MethodNotAllowed(func(w http.ResponseWriter, q *http.Request) {
-		allowed := allowedMethods(r, q.URL.Path)
+		allowed := allowedMethods(r, q)
+		if allowed == "" { // an unknown method, which chi refuses before it looks at the path
+			a.fail(w, q, refuse(notFound, "the paths are described in /openapi.yaml"))
+			return
+		}
 		w.Header().Set("Allow", allowed)
 		a.fail(w, q, refuse(wrongMethod, "allowed are "+allowed))
 	})
 }
 
-// allowedMethods lists the methods that path has routes for.
-func allowedMethods(r chi.Routes, path string) string {
+// allowedMethods lists the methods that the path of q has routes for.
+func allowedMethods(r chi.Routes, q *http.Request) string {
+	path := q.URL.RawPath // what chi matches, if it is set
+	if path == "" {
+		path = q.URL.Path
+	}
 	var allowed []string
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
 		if r.Match(chi.NewRouteContext(), method, path) {

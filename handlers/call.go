@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"net/url"
@@ -97,10 +98,11 @@ func parseQuery(r *http.Request, known ...string) (url.Values, error) {
 	if err != nil {
 		return nil, refuse(malformedQuery, "the query can't be parsed: it is name=value pairs, percent-encoded and joined by &")
 	}
-	for name, values := range query {
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		values := query[name]
 		if !slices.Contains(known, name) {
 			if len(known) == 0 {
-				return nil, refuse(malformedQuery, fmt.Sprintf("unknown parameter %.64q; %s takes none", name, r.URL.Path))
+				return nil, refuse(malformedQuery, fmt.Sprintf("unknown parameter %.64q; there are none here", name))
 			}
 			return nil, refuse(malformedQuery, fmt.Sprintf("unknown parameter %.64q; known are %q", name, known))
 		}

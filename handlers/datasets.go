@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"sort"
 	"sync"
 
@@ -90,7 +91,13 @@ func (a *API) getDataset(w http.ResponseWriter, r *http.Request) error {
 	if _, err := parseQuery(r); err != nil {
 		return err
 	}
-	set, err := a.datasets.get(chi.URLParam(r, "id"))
+	a.negotiated(w)
+	// chi matches the path as it was sent, so that %2F does not end an id.
+	id, err := url.PathUnescape(chi.URLParam(r, "id"))
+	if err != nil {
+		return refuse(notFound, "the path can't be unescaped")
+	}
+	set, err := a.datasets.get(id)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 // bytes can be sent to both, and looks at nothing but the series.
 func (a *API) echo(w http.ResponseWriter, r *http.Request) error {
 	clock := &middleware.From(r.Context()).Clock
+	a.negotiated(w)
 	if _, err := parseQuery(r); err != nil {
 		return err
 	}

@@ -132,6 +132,7 @@ func styleHash(page string) string {
 // and as text for everybody else.
 func (a *API) home(w http.ResponseWriter, r *http.Request) error {
 	middleware.From(r.Context()).Clock.Enter(middleware.Encode)
+	w.Header().Set("Vary", "Accept")
 	page, host := bytes.Buffer{}, shellHost(r.Host)
 	mediaType, render := "text/plain; charset=utf-8", homeTextTemplate.Execute
 	if prefersHTML(r.Header.Values("Accept")) {

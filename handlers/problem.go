@@ -181,7 +181,9 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	switch why.reason {
 	case unsupportedType, notAcceptable:
-		header.Set("Accept-Post", encoding.Supported())
+		if r.Method == http.MethodPost {
+			header.Set("Accept-Post", encoding.Supported())
+		}
 	case unsupportedCode:
 		header.Set("Accept-Encoding", acceptedEncodings)
 	case queueFull:

@@ -43,7 +43,6 @@ func (a *API) send(w http.ResponseWriter, r *http.Request, codec encoding.Codec,
 		a.write(w, r, codec.MediaType(), http.StatusOK, body)
 		return
 	}
-	header["Vary"] = []string{"Accept, Accept-Encoding"}
 	coding := ""
 	if len(body) >= smallestCompressed {
 		coding = chooseCoding(r.Header.Values("Accept-Encoding"))
@@ -64,9 +63,6 @@ func (a *API) send(w http.ResponseWriter, r *http.Request, codec encoding.Codec,
 func (a *API) write(w http.ResponseWriter, r *http.Request, mediaType string, status int, body []byte) {
 	ex := middleware.From(r.Context())
 	header := w.Header()
-	if header["Vary"] == nil {
-		header["Vary"] = varyAccept
-	}
 	header["Content-Type"] = []string{mediaType}
 	header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	header["Server-Timing"] = []string{ex.Clock.ServerTiming()}
@@ -85,7 +81,15 @@ func (a *API) write(w http.ResponseWriter, r *http.Request, mediaType string, st
 	}
 }
 
-var varyAccept = []string{"Accept"}
+// negotiated says in the answer, whatever it will be, which headers of the
+// request it depends on.
+func (a *API) negotiated(w http.ResponseWriter) {
+	vary := "Accept"
+	if a.config.Compression != CompressNone && a.config.Compression != "" {
+		vary = "Accept, Accept-Encoding"
+	}
+	w.Header()["Vary"] = []string{vary}
+}
 
 // chooseCoding returns the content encoding that the client likes best: zstd
 // or gzip, or "" for none. Among equals zstd wins, which is the faster.

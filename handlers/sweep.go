@@ -7,7 +7,6 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"strconv"
 
 	"texttax/encoding"
 	"texttax/kernel"
@@ -24,6 +23,7 @@ type plan struct {
 // sweep serves POST /sweep.
 func (a *API) sweep(w http.ResponseWriter, r *http.Request) error {
 	clock := &middleware.From(r.Context()).Clock
+	a.negotiated(w)
 	query, err := parseQuery(r, "lengths", "dataset", "fee")
 	if err != nil {
 		return err
@@ -106,9 +106,11 @@ func (a *API) planSeries(req *encoding.Request, query url.Values) ([]float64, er
 		}
 	}
 	switch {
-	case (id != "" || inQuery) && req.Close != nil:
+	case inQuery && id == "":
+		return nil, refuseField(invalidValue, "dataset", "dataset: must not be empty")
+	case id != "" && req.Close != nil:
 		return nil, refuseField(conflict, "dataset", "dataset: is given beside a series in the body; a sweep runs over one of them")
-	case id != "" || inQuery:
+	case id != "":
 		set, err := a.datasets.get(id)
 		if err != nil {
 			return nil, err
@@ -180,10 +182,9 @@ func planFee(req *encoding.Request, query url.Values) (float64, error) {
 		if req.HasFee {
 			return 0, refuseField(conflict, "fee", "fee: is given in the query and in the body")
 		}
-		text := query.Get("fee")
 		var err error
-		if fee, err = strconv.ParseFloat(text, 64); err != nil {
-			return 0, refuseField(malformedQuery, "fee", fmt.Sprintf("fee: %.32q is no number", text))
+		if fee, err = encoding.ParseFee(query.Get("fee")); err != nil {
+			return 0, queryError(err)
 		}
 	}
 	// Beyond 1 somebody has sent percent, or basis points.

@@ -94,8 +94,8 @@ func Track(observers ...Observer) func(http.Handler) http.Handler {
 }
 
 // validID tells whether a client's request id can be used as it is: 1 to 128
-// letters, digits and ._:/+=@- of ASCII, so that it is safe in headers, logs
-// and JSON.
+// letters, digits and ._+=- of ASCII, so that it is safe in headers and logs, and
+// a URI reference by itself.
 func validID(id string) bool {
 	if len(id) == 0 || len(id) > 128 {
 		return false
@@ -103,7 +103,7 @@ func validID(id string) bool {
 	for i := range len(id) {
 		switch c := id[i]; {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
-		case c == '.', c == '_', c == ':', c == '/', c == '+', c == '=', c == '@', c == '-':
+		case c == '.', c == '_', c == '+', c == '=', c == '-':
 		default:
 			return false
 		}

@@ -1,0 +1,529 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"texttax/encoding"
+	"texttax/kernel"
+	"texttax/kernel/gbm42"
+)
+
+// stillServes checks that a refusal has done no harm: the next request works.
+func stillServes(t testing.TB, s *server) {
+	t.Helper()
+	if r := ask(t, "POST", s.url+"/sweep?lengths=2", octets(100, 101, 102)); r.status != 200 {
+		t.Errorf("the next request fails: %d %s", r.status, r.body)
+	}
+}
+
+func octets(series ...float64) []byte {
+	var b []byte
+	for _, v := range series {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+	}
+	return b
+}
+
+func TestRefusedRequestsSayWhatIsWrong(t *testing.T) {
+	s := start(t, "--bars-max", "1000", "--combos-max", "50", "--work-max", "2000", "--body-max", "100KiB")
+	const (
+		jsonType = "application/json"
+		octet    = "application/octet-stream"
+	)
+	frame := func(opcode byte, bars, combos int, numbers ...uint64) []byte {
+		b := []byte{opcode}
+		b = binary.LittleEndian.AppendUint32(b, uint32(bars))
+		b = binary.LittleEndian.AppendUint32(b, uint32(combos))
+		for _, n := range numbers {
+			b = binary.LittleEndian.AppendUint64(b, n)
+		}
+		return b
+	}
+	one := math.Float64bits(1)
+	for _, test := range []struct {
+		name, method, path, contentType, body string
+		status                                int
+		field                                 string
+		index                                 int
+	}{
+		{"an unknown path", "GET", "/nothing", "", "", 404, "", -1},
+		{"a trailing slash", "POST", "/sweep/?lengths=6", octet, string(octets(1)), 404, "", -1},
+		{"two slashes", "POST", "//sweep?lengths=6", octet, string(octets(1)), 404, "", -1},
+		{"GET of a sweep", "GET", "/sweep", "", "", 405, "", -1},
+		{"PUT of a sweep", "PUT", "/sweep", octet, "", 405, "", -1},
+		{"OPTIONS of a sweep", "OPTIONS", "/sweep", "", "", 405, "", -1},
+		{"an unknown method of nothing", "BREW", "/nothing", "", "", 404, "", -1},
+		{"a slash in an id", "GET", "/datasets/gbm42%2F", "", "", 404, "dataset", -1},
+		{"POST of a slash in an id", "POST", "/datasets/a%2Fb", "", "", 405, "", -1},
+		{"an unknown method", "BREW", "/sweep", "", "", 405, "", -1},
+		{"POST of the health", "POST", "/healthz", "", "", 405, "", -1},
+		{"another media type", "POST", "/sweep", "multipart/form-data; boundary=application/json", "x", 415, "", -1},
+		{"curl's own media type", "POST", "/sweep", "application/x-www-form-urlencoded", "x=1", 415, "", -1},
+		{"JSON that is cut", "POST", "/sweep?lengths=6", jsonType, `{"close":[1,`, 400, "", -1},
+		{"JSON of another shape", "POST", "/sweep?lengths=6", jsonType, `[1,2]`, 422, "", -1},
+		{"JSON with an unknown key", "POST", "/sweep", jsonType, `{"prices":[1]}`, 400, "", -1},
+		{"JSON with a repeated key", "POST", "/sweep", jsonType, `{"close":[1],"close":[1]}`, 400, "close", -1},
+		{"half a window", "POST", "/sweep", jsonType, `{"close":[1],"params":[[1,2,3,4,5,6.5]]}`, 422, "params.hma3_full", 0},
+		{"a window of 0", "POST", "/sweep", jsonType, `{"close":[1],"params":[[1,2,3,4,5,6],[1,0,3,4,5,6]]}`, 422, "params.hma_full", 1},
+		{"a window of -1", "POST", "/sweep", octet, string(frame(0, 1, 1, one, 1, 2, 3, 4, 5, math.MaxUint64)), 422, "params.hma3_full", 0},
+		{"octets that are no whole number of floats", "POST", "/sweep?lengths=6", octet, strings.Repeat("x", 12), 400, "", -1},
+		{"a frame that counts more bars than it has", "POST", "/sweep", octet, string(frame(0, 2, 0, one)), 400, "", -1},
+		{"an echo frame for a sweep", "POST", "/sweep?lengths=6", octet, string(frame(1, 1, 0, one)), 422, "opcode", -1},
+		{"a sweep frame for an echo", "POST", "/echo", octet, string(frame(0, 1, 0, one)), 422, "opcode", -1},
+		{"an opcode that is none", "POST", "/echo", octet, string(frame(9, 1, 0, one)), 400, "opcode", -1},
+		{"no series", "POST", "/sweep?lengths=6", jsonType, `{}`, 422, "close", -1},
+		{"no series and no body", "POST", "/sweep?lengths=6", "", "", 422, "close", -1},
+		{"an empty series", "POST", "/sweep?lengths=6", jsonType, `{"close":[]}`, 422, "close", -1},
+		{"no combos", "POST", "/sweep", octet, string(octets(1)), 422, "lengths", -1},
+		{"an empty list of lengths", "POST", "/sweep", jsonType, `{"close":[1],"lengths":[]}`, 422, "lengths", -1},
+		{"a length of 1", "POST", "/sweep", jsonType, `{"close":[1],"lengths":[6,1]}`, 422, "lengths", 1},
+		{"a length of 1 in the query", "POST", "/sweep?lengths=6,1", octet, string(octets(1)), 422, "lengths", 1},
+		{"lengths that are no numbers", "POST", "/sweep?lengths=six", octet, string(octets(1)), 400, "lengths", 0},
+		{"an unknown parameter", "POST", "/sweep?length=6", octet, string(octets(1)), 400, "", -1},
+		{"a parameter given twice", "POST", "/sweep?lengths=6&lengths=8", octet, string(octets(1)), 400, "lengths", -1},
+		{"a query that can't be parsed", "POST", "/sweep?lengths=%zz", octet, string(octets(1)), 400, "", -1},
+		{"a parameter of an echo", "POST", "/echo?lengths=6", octet, string(octets(1)), 400, "", -1},
+		{"a fee that is no number", "POST", "/sweep?lengths=6&fee=free", octet, string(octets(1)), 400, "fee", -1},
+		{"a fee that is NaN", "POST", "/sweep?lengths=6&fee=NaN", octet, string(octets(1)), 400, "fee", -1},
+		{"a fee in percent", "POST", "/sweep?lengths=6&fee=9", octet, string(octets(1)), 422, "fee", -1},
+		{"a dataset that is not there", "POST", "/sweep?lengths=6&dataset=nope", "", "", 404, "dataset", -1},
+		{"a dataset without a name", "POST", "/sweep?lengths=6&dataset=", "", "", 422, "dataset", -1},
+		{"a dataset beside a series", "POST", "/sweep?lengths=6&dataset=gbm42", octet, string(octets(1)), 400, "dataset", -1},
+		{"a dataset beside a series, both in the body", "POST", "/sweep?lengths=6", jsonType, `{"close":[1],"dataset":"gbm42"}`, 400, "dataset", -1},
+		{"a dataset given twice", "POST", "/sweep?lengths=6&dataset=gbm42", jsonType, `{"dataset":"gbm42"}`, 400, "dataset", -1},
+		{"lengths given twice", "POST", "/sweep?lengths=6", jsonType, `{"close":[1],"lengths":[6]}`, 400, "lengths", -1},
+		{"lengths beside params", "POST", "/sweep?lengths=6", octet, string(frame(0, 1, 1, one, 1, 2, 3, 4, 5, 6)), 400, "lengths", -1},
+		{"lengths beside params in the body", "POST", "/sweep", jsonType, `{"close":[1],"lengths":[6],"params":[[1,2,3,4,5,6]]}`, 400, "lengths", -1},
+		{"a fee given twice", "POST", "/sweep?lengths=6&fee=0.1", jsonType, `{"close":[1],"fee":0.1}`, 400, "fee", -1},
+		{"a dataset for an echo", "POST", "/echo", jsonType, `{"dataset":"gbm42"}`, 422, "dataset", -1},
+		{"an echo of nothing", "POST", "/echo", jsonType, `{"lengths":[6]}`, 422, "close", -1},
+		{"too many bars", "POST", "/sweep?lengths=6", octet, string(make([]byte, 8*1001)), 422, "close", -1},
+		{"too many bars in JSON", "POST", "/sweep?lengths=6", jsonType, `{"close":[` + strings.Repeat("1,", 1000) + `1]}`, 422, "close", -1},
+		{"too many combos", "POST", "/sweep", jsonType, `{"close":[1],"lengths":[` + strings.Repeat("6,", 50) + `6]}`, 422, "lengths", -1},
+		{"too many combos in the query", "POST", "/sweep?lengths=6:200:51", octet, string(octets(1)), 422, "lengths", 0},
+		{"a range of 2^62 lengths", "POST", "/sweep?lengths=6:200:4611686018427387904", octet, string(octets(1)), 422, "lengths", 0},
+		{"too much work", "POST", "/sweep?lengths=6&dataset=gbm42", "", "", 422, "", -1},
+		{"a body over the limit", "POST", "/sweep?lengths=6", octet, strings.Repeat("x", 100<<10+1), 413, "", -1},
+		{"an Arrow file", "POST", "/sweep?lengths=6", "application/vnd.apache.arrow.stream", "ARROW1\x00\x00" + strings.Repeat("x", 100), 415, "", -1},
+		{"an Arrow stream that is cut", "POST", "/sweep?lengths=6", "application/vnd.apache.arrow.stream", string(encode(t, encoding.Arrow, &encoding.Request{Close: []float64{1, 2}})[:100]), 400, "", -1},
+		{"an unknown content encoding", "POST", "/sweep?lengths=6", octet, "x", 415, "", -1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			headers := []string{}
+			if test.contentType != "" {
+				headers = append(headers, "Content-Type", test.contentType)
+			}
+			if strings.Contains(test.name, "content encoding") {
+				headers = append(headers, "Content-Encoding", "br")
+			}
+			r := ask(t, test.method, s.url+test.path, []byte(test.body), headers...)
+			p := wantProblem(t, r, test.status, test.field, test.index)
+			switch test.status {
+			case 405:
+				if r.header.Get("Allow") == "" {
+					t.Error("there is no Allow")
+				}
+			case 415:
+				if r.header.Get("Accept-Post") == "" && r.header.Get("Accept-Encoding") == "" {
+					t.Error("nothing says what is supported")
+				}
+			}
+			if strings.Contains(test.name, "too m") && !strings.Contains(p.Detail, "limit") {
+				t.Errorf("the limit is not named: %s", p.Detail)
+			}
+			stillServes(t, s)
+		})
+	}
+}
+
+func TestHeadOfASweepIsNotAllowed(t *testing.T) {
+	s := start(t)
+	if r := ask(t, "HEAD", s.url+"/sweep", nil); r.status != 405 || r.header.Get("Allow") != "POST" {
+		t.Errorf("status %d, Allow %q", r.status, r.header.Get("Allow"))
+	}
+}
+
+func TestThePriceAtFaultIsTheSameInEveryFormat(t *testing.T) {
+	s := start(t)
+	for name, bad := range map[string]float64{"NaN": math.NaN(), "Inf": math.Inf(1), "zero": 0, "negative": -1, "negative zero": math.Copysign(0, -1)} {
+		for _, f := range formats {
+			series := []float64{100, bad, 101, math.NaN()}
+			if strings.HasPrefix(f.name, "json") {
+				if bad-bad != 0 {
+					continue // JSON can't say it
+				}
+				series[3] = 0
+			}
+			r := ask(t, "POST", s.url+"/sweep?lengths=6", encode(t, f.codec, &encoding.Request{Close: series}), "Content-Type", f.mediaType)
+			t.Run(name+" in "+f.name, func(t *testing.T) { wantProblem(t, r, 422, "close", 1) })
+		}
+	}
+	for mediaType, body := range map[string]string{
+		"application/json":            `{"close":[100,null,101]}`,
+		"application/json; codec=std": `{"close":[100,null,101]}`,
+		"application/msgpack":         "\x81\xa5close\x93\x64\xc0\x65",
+	} {
+		for _, path := range []string{"/sweep?lengths=6", "/echo"} {
+			r := ask(t, "POST", s.url+path, []byte(body), "Content-Type", mediaType)
+			t.Run("null in "+mediaType+path, func(t *testing.T) { wantProblem(t, r, 422, "close", 1) })
+		}
+	}
+	// A zero before a null is the first fault, whatever the decoder sees first.
+	r := ask(t, "POST", s.url+"/sweep?lengths=6", []byte(`{"close":[100,0,null]}`), "Content-Type", "application/json")
+	wantProblem(t, r, 422, "close", 1)
+}
+
+func TestWhatJSONCanNotSayIsRefusedBeforeAnythingIsSent(t *testing.T) {
+	s := start(t)
+	for _, accept := range []string{"application/json", "application/json;codec=std"} {
+		wantProblem(t, ask(t, "POST", s.url+"/echo", octets(1, math.NaN(), math.Inf(1)), "Accept", accept), 422, "close", 1)
+		// Profits beyond float64: from 1e-300 up to 1e300.
+		zigzag := make([]float64, 64)
+		for i := range zigzag {
+			zigzag[i] = []float64{1e-300, 1e300}[i%2]
+		}
+		r := ask(t, "POST", s.url+"/sweep?lengths=2", octets(zigzag...), "Accept", accept)
+		wantProblem(t, r, 422, "pnl", 0)
+		if r := ask(t, "POST", s.url+"/sweep?lengths=2", octets(zigzag...)); r.status != 200 {
+			t.Errorf("octets can say it, but: %d %s", r.status, r.body)
+		}
+	}
+}
+
+func TestTheAnswersFormatIsWhatTheClientAccepts(t *testing.T) {
+	s := start(t)
+	for _, test := range []struct {
+		accept, want string
+	}{
+		{"", "application/octet-stream"},
+		{"*/*", "application/octet-stream"},
+		{"application/json;q=0.1, application/msgpack", "application/vnd.msgpack"},
+		{"application/json", "application/json"},
+		{"application/vnd.apache.arrow.stream", "application/vnd.apache.arrow.stream"},
+	} {
+		headers := []string{}
+		if test.accept != "" {
+			headers = []string{"Accept", test.accept}
+		}
+		r := ask(t, "POST", s.url+"/echo", octets(1, 2), headers...)
+		if got := r.header.Get("Content-Type"); r.status != 200 || got != test.want || r.header.Get("Vary") != "Accept" {
+			t.Errorf("Accept %q: %d %s, Vary %s", test.accept, r.status, got, r.header.Get("Vary"))
+		}
+	}
+	r := ask(t, "POST", s.url+"/echo", octets(1), "Accept", "application/json;q=0, */*")
+	if r.status != 200 || r.header.Get("Content-Type") == "application/json" {
+		t.Errorf("JSON was excluded, and got %s", r.header.Get("Content-Type"))
+	}
+	refused := ask(t, "POST", s.url+"/echo", octets(1), "Accept", "application/json2")
+	if wantProblem(t, refused, 406, "", -1); !strings.Contains(refused.header.Get("Accept-Post"), "application/json") {
+		t.Errorf("the supported types are not listed: %v", refused.header)
+	}
+}
+
+func gzipped(t testing.TB, body []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	if _, err := z.Write(body); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func zstded(t testing.TB, body []byte, options ...zstd.EOption) []byte {
+	t.Helper()
+	z, err := zstd.NewWriter(nil, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return z.EncodeAll(body, nil)
+}
+
+func TestRequestsMayBeCompressed(t *testing.T) {
+	s := start(t)
+	for _, f := range formats {
+		body := encode(t, f.codec, &encoding.Request{Close: []float64{100, 101, 102}, Params: []kernel.Params{kernel.Expand(2)}})
+		plain := ask(t, "POST", s.url+"/sweep", body, "Content-Type", f.mediaType)
+		for coding, packed := range map[string][]byte{"gzip": gzipped(t, body), "zstd": zstded(t, body), "GZIP": gzipped(t, body), "identity": body} {
+			r := ask(t, "POST", s.url+"/sweep", packed, "Content-Type", f.mediaType, "Content-Encoding", coding)
+			if r.status != 200 || string(r.body) != string(plain.body) {
+				t.Errorf("%s, %s: %d %q, not %q", f.name, coding, r.status, r.body, plain.body)
+			}
+			if decompress := strings.Contains(r.header.Get("Server-Timing"), "decompress;"); decompress != (coding != "identity") {
+				t.Errorf("%s: Server-Timing %s", coding, r.header.Get("Server-Timing"))
+			}
+		}
+	}
+}
+
+func TestCompressedBodiesAreBoundedAfterExpansion(t *testing.T) {
+	s := start(t, "--body-max", "1MiB")
+	bomb := make([]byte, 64<<20)
+	for coding, packed := range map[string][]byte{"gzip": gzipped(t, bomb), "zstd": zstded(t, bomb)} {
+		if len(packed) > 1<<20 {
+			t.Fatalf("the bomb is not small: %d bytes", len(packed))
+		}
+		wantProblem(t, ask(t, "POST", s.url+"/echo", packed, "Content-Encoding", coding), 413, "", -1)
+		stillServes(t, s)
+	}
+	wide := zstded(t, bomb[:900<<10], zstd.WithWindowSize(512<<20), zstd.WithSingleSegment(false))
+	wide[5] = 0xe8 // the window descriptor of a frame without content size: 512 MiB and more
+	wantProblem(t, ask(t, "POST", s.url+"/echo", wide, "Content-Encoding", "zstd"), 400, "", -1)
+	stillServes(t, s)
+}
+
+func TestCompressedBodiesThatAreCutOrDamagedAreMalformed(t *testing.T) {
+	s := start(t)
+	body := octets(gbm42.Close()[:1000]...)
+	for coding, packed := range map[string][]byte{"gzip": gzipped(t, body), "zstd": zstded(t, body)} {
+		for name, bad := range map[string][]byte{
+			"cut":          packed[:len(packed)/2],
+			"cut by one":   packed[:len(packed)-1],
+			"nothing":      nil,
+			"not packed":   body,
+			"with garbage": append(append([]byte{}, packed...), "garbage"...),
+			"flipped":      append(append([]byte{}, packed[:len(packed)-3]...), packed[len(packed)-3]^0xff, packed[len(packed)-2], packed[len(packed)-1]),
+		} {
+			if coding == "zstd" && name == "nothing" {
+				continue // no frames at all are an empty stream to zstd
+			}
+			r := ask(t, "POST", s.url+"/echo", bad, "Content-Encoding", coding, "Content-Type", "application/octet-stream")
+			t.Run(coding+" "+name, func(t *testing.T) { wantProblem(t, r, 400, "", -1) })
+		}
+	}
+	stillServes(t, s)
+}
+
+func TestAnswersAreCompressedOnlyIfBothSidesWant(t *testing.T) {
+	body := []byte(`{"close":[` + strings.Repeat("100.25,", 1000) + `1]}`)
+	send := func(s *server, answer, accept string) reply {
+		return ask(t, "POST", s.url+"/echo", body, "Content-Type", "application/json", "Accept", answer, "Accept-Encoding", accept)
+	}
+	off, text, all := start(t), start(t, "--compress", "text"), start(t, "--compress", "all")
+	for _, test := range []struct {
+		s                    *server
+		name, answer, accept string
+		want                 string
+	}{
+		{off, "off", "application/json", "gzip, zstd", ""},
+		{text, "text", "application/json", "gzip", "gzip"},
+		{text, "text", "application/json", "gzip, deflate, br, zstd", "zstd"},
+		{text, "text", "application/json", "gzip;q=0.5, zstd;q=0.4", "gzip"},
+		{text, "text", "application/json", "gzip;q=0", ""},
+		{text, "text", "application/json", "*", "zstd"},
+		{text, "text", "application/json", "br", ""},
+		{text, "text", "application/octet-stream", "gzip", ""},
+		{all, "all", "application/octet-stream", "gzip", "gzip"},
+	} {
+		r := send(test.s, test.answer, test.accept)
+		if got := r.header.Get("Content-Encoding"); r.status != 200 || got != test.want {
+			t.Errorf("--compress %s, Accept %s, Accept-Encoding %s: %d, %q", test.name, test.answer, test.accept, r.status, got)
+			continue
+		}
+		plain := send(off, test.answer, "").body
+		var in io.Reader = bytes.NewReader(r.body)
+		var err error
+		switch test.want {
+		case "gzip":
+			in, err = gzip.NewReader(in)
+		case "zstd":
+			in, err = zstd.NewReader(in)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(in); err != nil || !bytes.Equal(got, plain) {
+			t.Errorf("%d bytes came, %d were sent: %v", len(got), len(plain), err)
+		}
+		if (test.want != "") != strings.Contains(r.header.Get("Server-Timing"), "compress;") {
+			t.Errorf("Server-Timing %s", r.header.Get("Server-Timing"))
+		}
+	}
+}
+
+// exchange sends raw bytes on a connection of its own, and reads one answer.
+func exchange(t testing.TB, s *server, request string) (*http.Response, []byte) {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, request); err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, body
+}
+
+func TestABodyThatIsDeclaredTooLongIsRefusedUnread(t *testing.T) {
+	s := start(t)
+	r, body := exchange(t, s, "POST /sweep HTTP/1.1\r\nHost: x\r\nContent-Type: application/octet-stream\r\nContent-Length: 1099511627776\r\n\r\n")
+	wantProblem(t, reply{r.StatusCode, r.Header, body}, 413, "", -1)
+	stillServes(t, s)
+}
+
+func TestExpectContinueIsNotAnsweredBeforeARefusal(t *testing.T) {
+	s := start(t)
+	for _, test := range []struct {
+		header string
+		status int
+	}{
+		{"Content-Type: text/plain\r\nContent-Length: 8\r\n", 415},
+		{"Content-Type: application/octet-stream\r\nContent-Length: 99999999999\r\n", 413},
+		{"Content-Type: application/octet-stream\r\nAccept: text/html\r\nContent-Length: 8\r\n", 406},
+	} {
+		// ReadResponse would return the 100 if there were one.
+		r, body := exchange(t, s, "POST /sweep?lengths=6 HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"+test.header+"\r\n")
+		wantProblem(t, reply{r.StatusCode, r.Header, body}, test.status, "", -1)
+	}
+	r, _ := exchange(t, s, "POST /echo HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 8\r\n\r\n")
+	if r.StatusCode != http.StatusContinue {
+		t.Errorf("a good request got %d, not 100", r.StatusCode)
+	}
+}
+
+func TestAChunkedBodyIsReadAndBounded(t *testing.T) {
+	s := start(t, "--body-max", "1KiB")
+	chunk := func(b []byte) string { return fmt.Sprintf("%x\r\n%s\r\n", len(b), b) }
+	head := "POST /echo HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+	sent := octets(1, 2, 3)
+	if r, body := exchange(t, s, head+chunk(sent[:5])+chunk(sent[5:])+"0\r\n\r\n"); r.StatusCode != 200 || !bytes.Equal(body, sent) {
+		t.Errorf("%d %x", r.StatusCode, body)
+	}
+	r, body := exchange(t, s, head+chunk(make([]byte, 600))+chunk(make([]byte, 600))+"0\r\n\r\n")
+	wantProblem(t, reply{r.StatusCode, r.Header, body}, 413, "", -1)
+	r, body = exchange(t, s, head+"zz\r\n")
+	wantProblem(t, reply{r.StatusCode, r.Header, body}, 400, "", -1)
+	stillServes(t, s)
+}
+
+func TestABodyThatEndsEarlyIsMalformed(t *testing.T) {
+	s := start(t)
+	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 800\r\n\r\n12345678"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(r.Body)
+	if p := wantProblem(t, reply{r.StatusCode, r.Header, body}, 400, "", -1); !strings.Contains(p.Detail, "8 of 800") {
+		t.Errorf("%s", p.Detail)
+	}
+}
+
+func TestAFullQueueIsRefusedWithARetryAfter(t *testing.T) {
+	s := start(t, "--queue-max", "0", "--slots", "1")
+	slow, err := http.NewRequest("POST", s.url+"/sweep?dataset=gbm42&lengths=20000:30000:100", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	gone := make(chan struct{})
+	abandoned := make(chan struct{})
+	go func() {
+		defer close(gone)
+		c := &http.Client{Timeout: 0}
+		request := slow.WithContext(ctx)
+		request.Cancel = abandoned //nolint:staticcheck // the plainest way to hang up
+		if r, err := c.Do(request); err == nil {
+			_ = r.Body.Close()
+		}
+	}()
+	for metric(t, s, "texttax_compute_slots_busy") == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	r := ask(t, "POST", s.url+"/sweep?dataset=gbm42&lengths=6", nil)
+	if wantProblem(t, r, 503, "", -1); r.header.Get("Retry-After") == "" {
+		t.Error("there is no Retry-After")
+	}
+	if n := metric(t, s, `texttax_rejected_total{reason="queue-full"}`); n != 1 {
+		t.Errorf("%v rejections are counted", n)
+	}
+	// The slow client goes away, and its slot comes back.
+	close(abandoned)
+	<-gone
+	for metric(t, s, "texttax_compute_slots_busy") != 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if n := metric(t, s, `texttax_requests_total{code="499",endpoint="sweep"}`); n != 1 {
+		t.Errorf("%v clients are counted as gone", n)
+	}
+	stillServes(t, s)
+}
+
+func TestRequestIDsAreTakenIfValidAndElseMade(t *testing.T) {
+	s := start(t)
+	if got := ask(t, "GET", s.url+"/healthz", nil, "X-Request-Id", "abc-123_x.y").header.Get("X-Request-Id"); got != "abc-123_x.y" {
+		t.Errorf("a valid id came back as %q", got)
+	}
+	seen := map[string]bool{}
+	for _, bad := range []string{"", "a b", "a\tb", "ü", "a:b", "//a", `"`, "<script>", strings.Repeat("x", 129)} {
+		got := ask(t, "GET", s.url+"/healthz", nil, "X-Request-Id", bad).header.Get("X-Request-Id")
+		if got == bad || len(got) < 16 || seen[got] {
+			t.Errorf("%q came back as %q", bad, got)
+		}
+		seen[got] = true
+	}
+}
+
+func TestTheLogHasOneLineForEachRequest(t *testing.T) {
+	s := start(t, "--log-format", "json")
+	ask(t, "GET", s.url+"/healthz", nil)
+	ask(t, "GET", s.url+"/metrics", nil)
+	ask(t, "POST", s.url+"/echo", octets(1), "X-Request-Id", "mine")
+	ask(t, "GET", s.url+"/evil%0Alevel=ERROR%22%7D", nil, "X-Request-Id", "yours")
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	var requests []string
+	for line := range strings.Lines(s.log.String()) {
+		if strings.Contains(line, `"msg":"request"`) {
+			requests = append(requests, line)
+		}
+	}
+	if len(requests) != 2 {
+		t.Fatalf("%d lines:\n%s", len(requests), s.log)
+	}
+	for i, want := range []string{`"id":"mine","method":"POST","path":"/echo","status":200,"bytes_in":8,"bytes_out":8`, `"id":"yours","method":"GET","path":"/evil\nlevel=ERROR\"}","status":404`} {
+		if !strings.Contains(requests[i], want) {
+			t.Errorf("%s\nlacks %s", requests[i], want)
+		}
+	}
+}
