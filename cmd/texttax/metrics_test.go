@@ -1,0 +1,223 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"texttax/encoding"
+	"texttax/handlers"
+	"texttax/kernel/gbm42"
+)
+
+// timings parses a Server-Timing header into seconds by phase.
+func timings(t testing.TB, header string) map[string]float64 {
+	t.Helper()
+	phases := map[string]float64{}
+	for metric := range strings.SplitSeq(header, ", ") {
+		name, value, ok := strings.Cut(metric, ";dur=")
+		ms, err := strconv.ParseFloat(value, 64)
+		if !ok || err != nil {
+			t.Fatalf("Server-Timing %q", header)
+		}
+		phases[name] = ms / 1e3
+	}
+	return phases
+}
+
+func TestServerTimingAndMetricsTellTheSame(t *testing.T) {
+	s := start(t)
+	for _, f := range formats[:2] {
+		body := encode(t, f.codec, &encoding.Request{Close: gbm42.Close(), Lengths: []int64{6, 20}})
+		before := time.Now()
+		r := ask(t, "POST", s.url+"/sweep", body, "Content-Type", f.mediaType, "Accept", "application/octet-stream")
+		wall := time.Since(before).Seconds()
+		shown := timings(t, r.header.Get("Server-Timing"))
+		sum := 0.0
+		for _, phase := range []string{"transit_in", "decode", "queue", "compute", "encode"} {
+			format := f.codec.Name()
+			if phase == "encode" {
+				format = "octet"
+			}
+			labels := fmt.Sprintf(`{endpoint="sweep",format="%s",phase="%s"}`, format, phase)
+			kept := metric(t, s, "texttax_phase_duration_seconds_sum"+labels)
+			if n := metric(t, s, "texttax_phase_duration_seconds_count"+labels); phase != "encode" && n != 1 {
+				t.Errorf("%s: %s was counted %v times", f.name, phase, n)
+			}
+			// The clock goes on for a moment after the header has been made.
+			if phase != "encode" && math.Abs(kept-shown[phase]) > 1e-3 {
+				t.Errorf("%s: %s took %v s in the header and %v s in the histogram", f.name, phase, shown[phase], kept)
+			}
+			sum += shown[phase]
+		}
+		if sum > wall || shown["compute"] <= 0 || shown["decode"] <= 0 {
+			t.Errorf("%s: the phases add up to %v s of the client's %v s: %v", f.name, sum, wall, shown)
+		}
+	}
+	for series, want := range map[string]float64{
+		`texttax_requests_total{code="200",endpoint="sweep"}`:                                       2,
+		`texttax_response_body_bytes_total{endpoint="sweep",format="octet"}`:                        2 * 2 * 16,
+		`texttax_phase_duration_seconds_count{endpoint="sweep",format="octet",phase="transit_out"}`: 2,
+		`texttax_datasets`:      1,
+		`texttax_dataset_bytes`: 1_200_000,
+		`texttax_queue_depth`:   0,
+	} {
+		if got := metric(t, s, series); got != want {
+			t.Errorf("%s is %v, not %v", series, got, want)
+		}
+	}
+}
+
+// newTestStack serves everything but the program around it.
+func newTestStack() *stack {
+	return newStack(handlers.Config{Limits: handlers.DefaultLimits, Queue: handlers.DefaultQueue, Log: slog.New(slog.DiscardHandler)}, false)
+}
+
+func TestThePhasesCoverTheHandlersWallTime(t *testing.T) {
+	s := newTestStack()
+	var wall atomic.Int64
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began := time.Now()
+		s.public.ServeHTTP(w, r)
+		if r.Method == "POST" {
+			wall.Add(int64(time.Since(began)))
+		}
+	}))
+	defer web.Close()
+	for _, f := range formats {
+		body := encode(t, f.codec, &encoding.Request{Close: gbm42.Close()})
+		for range 5 {
+			ask(t, "POST", web.URL+"/echo", body, "Content-Type", f.mediaType)
+			ask(t, "POST", web.URL+"/sweep?lengths=6,8", body, "Content-Type", f.mediaType)
+		}
+	}
+	web.Close() // so that every handler has returned
+	sum := 0.0
+	families, err := s.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "texttax_phase_duration_seconds" {
+			for _, m := range f.GetMetric() {
+				sum += m.GetHistogram().GetSampleSum()
+			}
+		}
+	}
+	if share := sum / time.Duration(wall.Load()).Seconds(); share < 0.95 || share > 1 {
+		t.Errorf("the phases are %.4f of the handler's time", share)
+	}
+}
+
+// hostile makes a request that tries to make a new series.
+func hostile(r *rand.Rand) string {
+	pick := func(from ...string) string { return from[r.IntN(len(from))] }
+	junk := func() string {
+		b := make([]byte, 1+r.IntN(20))
+		for i := range b {
+			b[i] = byte('!' + r.IntN(94))
+		}
+		return strings.NewReplacer("?", "x", "#", "x", "%", "x", ":", "x").Replace(string(b))
+	}
+	method := pick("GET", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "X"+strconv.Itoa(r.IntN(1e6)))
+	path := pick("/sweep", "/echo", "/datasets/"+strconv.Itoa(r.IntN(1e6)), "/"+junk(), "//"+junk(), "/sweep?dataset="+strconv.Itoa(r.IntN(1e6)))
+	head := ""
+	for _, name := range []string{"Content-Type", "Accept", "X-Request-Id", "Content-Encoding", "Origin", "User-Agent"} {
+		if r.IntN(2) == 0 {
+			head += name + ": " + pick("application/json", "application/"+junk(), junk(), "\xff\xfe"+junk(), "text/"+strconv.Itoa(r.IntN(1e6))) + "\r\n"
+		}
+	}
+	return method + " " + path + " HTTP/1.1\r\nHost: x\r\n" + head + "Content-Length: 4\r\n\r\n\xffabc"
+}
+
+func TestTenThousandHostileRequestsAddNoSeries(t *testing.T) {
+	s := start(t, "--log-level", "error")
+	count := func() map[string]bool {
+		series := map[string]bool{}
+		for line := range strings.Lines(string(ask(t, "GET", s.url+"/metrics", nil).body)) {
+			if name, _, ok := strings.Cut(line, "} "); ok && strings.HasPrefix(name, "texttax_") {
+				series[name] = true
+			}
+		}
+		return series
+	}
+	r := rand.New(rand.NewPCG(1, 1))
+	// Each status of each endpoint may come once; make them come before.
+	for range 300 {
+		send(t, s, hostile(r))
+	}
+	before := count()
+	const requests = 10_000
+	for i := 0; i < requests; i += 20 {
+		batch := ""
+		for range 20 {
+			batch += hostile(r)
+		}
+		send(t, s, batch)
+	}
+	for series := range count() {
+		if !before[series] && !strings.Contains(series, "code=") {
+			t.Errorf("%s has come", series)
+		}
+	}
+	if len(count()) > len(before)+5 {
+		t.Errorf("%d series have become %d", len(before), len(count()))
+	}
+	if served := total(t, s, "texttax_requests_total"); served < requests/2 {
+		t.Errorf("only %v requests were served: the others do not test anything", served)
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	if _, err := parser.TextToMetricFamilies(bytes.NewReader(ask(t, "GET", s.url+"/metrics", nil).body)); err != nil {
+		t.Errorf("/metrics can't be read any more: %v", err)
+	}
+	stillServes(t, s)
+}
+
+// send writes raw requests on a connection of their own, and reads what comes
+// until the server has closed it or answered all.
+func send(t testing.TB, s *server, raw string) {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	// The server may close after the first of the requests.
+	_, _ = io.WriteString(c, raw)
+	_ = c.(*net.TCPConn).CloseWrite()
+	_, _ = io.Copy(io.Discard, c)
+}
+
+// total returns the sum of all series of a metric.
+func total(t testing.TB, s *server, name string) float64 {
+	t.Helper()
+	sum := 0.0
+	for line := range strings.Lines(string(ask(t, "GET", s.url+"/metrics", nil).body)) {
+		if rest, ok := strings.CutPrefix(line, name+"{"); ok {
+			_, value, _ := strings.Cut(rest, "} ")
+			v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += v
+		}
+	}
+	return sum
+}
