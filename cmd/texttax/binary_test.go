@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// binary builds the program once for the tests that need a process of their
+// buildBinary builds the program once for the tests that need a process of their
 // own.
-func binary(t *testing.T) string {
+func buildBinary(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "texttax")
 	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
@@ -107,7 +107,7 @@ func longSweep(t *testing.T, p *process, query string) <-chan string {
 }
 
 func TestSIGTERMDrainsAndASecondSignalStopsAtOnce(t *testing.T) {
-	path := binary(t)
+	path := buildBinary(t)
 	t.Run("drain", func(t *testing.T) {
 		p := startProcess(t, path, "--drain-delay", "0s")
 		answer := longSweep(t, p, "lengths=6:400:80")
@@ -145,7 +145,7 @@ func TestSIGTERMDrainsAndASecondSignalStopsAtOnce(t *testing.T) {
 }
 
 func TestABusyPortEndsTheProcessWithStatus1(t *testing.T) {
-	path := binary(t)
+	path := buildBinary(t)
 	p := startProcess(t, path)
 	second := exec.Command(path, "serve", "--listen", strings.TrimPrefix(p.url, "http://"))
 	out, err := second.CombinedOutput()
