@@ -24,11 +24,12 @@ const maxZstdWindow = 8 << 20
 
 // readBody reads the request's body into memory, its content encoding undone,
 // and has codec decode it there, so that nothing is copied that need not be.
-func (a *API) readBody(r *http.Request, codec encoding.Codec, into *buffer) error {
-	ex := middleware.From(r.Context())
-	wire := &wireReader{body: r.Body, exchange: ex}
+func (a *API) readBody(r *http.Request, ex *middleware.Exchange, codec encoding.Codec, c *call) error {
+	c.wire = wireReader{body: r.Body, exchange: ex}
+	wire := &c.wire
 	in, length, limit := io.Reader(wire), r.ContentLength, int64(-1)
-	switch coding := strings.ToLower(r.Header.Get("Content-Encoding")); coding {
+	coding := r.Header.Get("Content-Encoding")
+	switch strings.ToLower(coding) {
 	case "", "identity":
 	case "gzip", "x-gzip":
 		z := &gzipReader{wire: wire}
@@ -45,16 +46,17 @@ func (a *API) readBody(r *http.Request, codec encoding.Codec, into *buffer) erro
 	if decoding {
 		defer ex.Clock.Enter(ex.Clock.Enter(middleware.Decompress))
 	}
-	err := into.read(in, length, limit, encoding.BodyOffset(codec, length))
-	return a.bodyError(err, wire, r, decoding)
+	err := c.in.read(in, length, limit, encoding.BodyOffset(codec, length))
+	if err != nil {
+		return a.bodyError(err, wire, r, decoding)
+	}
+	return nil
 }
 
 // bodyError says why a body could not be read.
 func (a *API) bodyError(err error, wire *wireReader, r *http.Request, decoding bool) error {
 	var tooLarge *http.MaxBytesError
 	switch {
-	case err == nil:
-		return nil
 	case errors.Is(err, errOverLimit):
 		return refuse(bodyTooLarge, fmt.Sprintf("the body is over the limit of %d bytes once its content encoding is undone", a.config.Limits.BodyBytes))
 	case errors.As(err, &tooLarge):

@@ -18,6 +18,7 @@ import (
 // call is the working memory of one request to /sweep or /echo. It is pooled:
 // in steady state the size of a body costs no allocation.
 type call struct {
+	wire    wireReader
 	in      *buffer
 	out     *buffer
 	request encoding.Request
@@ -35,7 +36,7 @@ const maxRetainedCombos = 1 << 16
 func (c *call) release() {
 	c.in.release()
 	c.out.release()
-	c.in, c.out, c.answer = nil, nil, nil
+	c.in, c.out, c.answer, c.wire = nil, nil, nil, wireReader{}
 	c.request.Reset(encoding.Limits{})
 	if cap(c.combos) > maxRetainedCombos {
 		c.combos, c.results = nil, kernel.Results{}
@@ -45,8 +46,7 @@ func (c *call) release() {
 
 // receive negotiates the formats, then reads and decodes the body. The call
 // must be released once its answer is out.
-func (a *API) receive(r *http.Request) (*call, error) {
-	ex := middleware.From(r.Context())
+func (a *API) receive(r *http.Request, ex *middleware.Exchange) (*call, error) {
 	contentType := r.Header.Get("Content-Type")
 	codec, err := encoding.ForContentType(contentType)
 	if err != nil {
@@ -66,7 +66,7 @@ func (a *API) receive(r *http.Request) (*call, error) {
 	c.answer = answer
 	c.in, c.out = newBuffer(smallestBuffer), newBuffer(smallestBuffer)
 	c.request.Reset(encoding.Limits{Bars: a.config.Limits.Bars, Combos: a.config.Limits.Combos})
-	if err := a.readBody(r, codec, c.in); err != nil {
+	if err := a.readBody(r, ex, codec, c); err != nil {
 		c.release()
 		return nil, err
 	}

@@ -105,7 +105,7 @@ func (a *API) getDataset(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return refuse(notAcceptable, err.Error())
 	}
-	ex := middleware.From(r.Context())
+	ex := middleware.From(w)
 	ex.AnswerFormat = codec.Name()
 	ex.Clock.Enter(middleware.Encode)
 	out := newBuffer(16 * set.bars)

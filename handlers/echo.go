@@ -11,12 +11,12 @@ import (
 // nothing is computed. It takes any body that /sweep takes, so that the same
 // bytes can be sent to both, and looks at nothing but the series.
 func (a *API) echo(w http.ResponseWriter, r *http.Request) error {
-	clock := &middleware.From(r.Context()).Clock
+	ex := middleware.From(w)
 	a.negotiated(w)
 	if _, err := parseQuery(r); err != nil {
 		return err
 	}
-	c, err := a.receive(r)
+	c, err := a.receive(r, ex)
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (a *API) echo(w http.ResponseWriter, r *http.Request) error {
 		series = []float64{} // of a frame with no bars
 	}
 
-	clock.Enter(middleware.Encode)
+	ex.Clock.Enter(middleware.Encode)
 	c.out.reserve(len(c.in.bytes), 0) // what it will be, if the answer is in the same format
 	answer, err := c.answer.Append(c.out.empty(), &encoding.Request{Close: series, Packed: req.Packed})
 	if err != nil {

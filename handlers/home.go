@@ -131,7 +131,7 @@ func styleHash(page string) string {
 // home serves GET /: what there is and how to try it, as HTML for browsers
 // and as text for everybody else.
 func (a *API) home(w http.ResponseWriter, r *http.Request) error {
-	middleware.From(r.Context()).Clock.Enter(middleware.Encode)
+	middleware.From(w).Clock.Enter(middleware.Encode)
 	w.Header().Set("Vary", "Accept")
 	page, host := bytes.Buffer{}, shellHost(r.Host)
 	mediaType, render := "text/plain; charset=utf-8", homeTextTemplate.Execute

@@ -149,7 +149,7 @@ func bodyReason(kind encoding.Kind) reason {
 
 // fail answers a request that failed. It is the only place that does.
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
-	ex := middleware.From(r.Context())
+	ex := middleware.From(w)
 	why := toRefusal(err)
 	kind := reasons[why.reason]
 	ex.Rejection = string(why.reason)

@@ -51,7 +51,7 @@ func (a *API) send(w http.ResponseWriter, r *http.Request, codec encoding.Codec,
 		a.write(w, r, codec.MediaType(), http.StatusOK, body)
 		return
 	}
-	middleware.From(r.Context()).Clock.Enter(middleware.Compress)
+	middleware.From(w).Clock.Enter(middleware.Compress)
 	packed := newBuffer(len(body) / 2)
 	defer packed.release()
 	packed.set(compress(packed.empty(), body, coding))
@@ -61,7 +61,7 @@ func (a *API) send(w http.ResponseWriter, r *http.Request, codec encoding.Codec,
 
 // write sends one whole answer and waits until the operating system has it.
 func (a *API) write(w http.ResponseWriter, r *http.Request, mediaType string, status int, body []byte) {
-	ex := middleware.From(r.Context())
+	ex := middleware.From(w)
 	header := w.Header()
 	header["Content-Type"] = []string{mediaType}
 	header["Content-Length"] = []string{strconv.Itoa(len(body))}

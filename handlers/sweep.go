@@ -22,13 +22,13 @@ type plan struct {
 
 // sweep serves POST /sweep.
 func (a *API) sweep(w http.ResponseWriter, r *http.Request) error {
-	clock := &middleware.From(r.Context()).Clock
+	ex := middleware.From(w)
 	a.negotiated(w)
 	query, err := parseQuery(r, "lengths", "dataset", "fee")
 	if err != nil {
 		return err
 	}
-	c, err := a.receive(r)
+	c, err := a.receive(r, ex)
 	if err != nil {
 		return err
 	}
@@ -44,17 +44,17 @@ func (a *API) sweep(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 
-	clock.Enter(middleware.Queue)
+	ex.Clock.Enter(middleware.Queue)
 	got, err := a.slots.acquire(r.Context(), min(len(p.combos), a.slots.total()))
 	if err != nil {
 		return err
 	}
-	clock.Enter(middleware.Compute)
+	ex.Clock.Enter(middleware.Compute)
 	if err := a.compute(r.Context(), p, got, &c.results); err != nil {
 		return err
 	}
 
-	clock.Enter(middleware.Encode)
+	ex.Clock.Enter(middleware.Encode)
 	answer, err := c.answer.AppendResults(c.out.empty(), &c.results)
 	if err != nil {
 		return err

@@ -47,23 +47,27 @@ type Clock struct {
 	spent   [numPhases]time.Duration
 	entered [numPhases]bool
 	current Phase
-	since   time.Time
-	started time.Time
+	since   time.Duration // these two since epoch
+	started time.Duration
 	wall    time.Duration
 }
 
+// epoch is when the clocks' time begins. Time since then costs half of what
+// time.Now does, which also reads the time of day.
+var epoch = time.Now()
+
 // Start starts the clock in a phase, with nothing spent.
 func (c *Clock) Start(p Phase) {
-	now := time.Now()
+	now := time.Since(epoch)
 	*c = Clock{current: p, since: now, started: now}
 	c.entered[p] = true
 }
 
 // Enter ends the current phase, begins p, and returns the phase that ended.
 func (c *Clock) Enter(p Phase) Phase {
-	now := time.Now()
+	now := time.Since(epoch)
 	ended := c.current
-	c.spent[ended] += now.Sub(c.since)
+	c.spent[ended] += now - c.since
 	c.current, c.since = p, now
 	c.entered[p] = true
 	return ended
@@ -72,7 +76,7 @@ func (c *Clock) Enter(p Phase) Phase {
 // Stop ends the current phase and the request.
 func (c *Clock) Stop() {
 	c.Enter(c.current)
-	c.wall = c.since.Sub(c.started)
+	c.wall = c.since - c.started
 }
 
 // Spent returns the time spent in a phase until its last end, and whether the
@@ -97,7 +101,18 @@ func (c *Clock) ServerTiming() string {
 		}
 		out = append(out, phaseNames[p]...)
 		out = append(out, ";dur="...)
-		out = strconv.AppendFloat(out, float64(c.spent[p].Nanoseconds())/1e6, 'f', 6, 64)
+		out = appendMilliseconds(out, c.spent[p])
 	}
 	return string(out)
+}
+
+// appendMilliseconds appends d in milliseconds with six decimals: to the
+// nanosecond.
+func appendMilliseconds(out []byte, d time.Duration) []byte {
+	const millisecond = int64(time.Millisecond)
+	out = strconv.AppendInt(out, int64(d)/millisecond, 10)
+	// A leading 1 keeps the zeros, and gives its place to the point.
+	out = strconv.AppendInt(out, millisecond+int64(d)%millisecond, 10)
+	out[len(out)-7] = '.'
+	return out
 }

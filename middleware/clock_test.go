@@ -122,7 +122,7 @@ func histograms(t *testing.T, registry *prometheus.Registry) map[string]*dto.His
 func TestSleepsLandInTheSeriesOfTheirPhase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, registry := newTracked(func(w http.ResponseWriter, r *http.Request) {
-			ex := From(r.Context())
+			ex := From(w)
 			ex.RequestFormat, ex.AnswerFormat = "json", "octet"
 			for _, p := range Phases() {
 				ex.Clock.Enter(p)
@@ -154,8 +154,8 @@ func TestSleepsLandInTheSeriesOfTheirPhase(t *testing.T) {
 func TestShortAndLongPhasesAreReadBackWithinAFactorOfTwo(t *testing.T) {
 	for _, truth := range []time.Duration{200 * time.Microsecond, 12 * time.Second, time.Microsecond * 3 / 2, 90 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			h, registry := newTracked(func(_ http.ResponseWriter, r *http.Request) {
-				ex := From(r.Context())
+			h, registry := newTracked(func(w http.ResponseWriter, _ *http.Request) {
+				ex := From(w)
 				ex.RequestFormat = "json"
 				ex.Clock.Enter(Compute)
 				time.Sleep(truth)
@@ -182,7 +182,7 @@ func TestShortAndLongPhasesAreReadBackWithinAFactorOfTwo(t *testing.T) {
 }
 
 func TestPhasesHaveNativeHistogramsToo(t *testing.T) {
-	h, registry := newTracked(func(w http.ResponseWriter, r *http.Request) { From(r.Context()).RequestFormat = "json" })
+	h, registry := newTracked(func(w http.ResponseWriter, r *http.Request) { From(w).RequestFormat = "json" })
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/work", nil))
 	hist := histograms(t, registry)["/work/json/decode"]
 	if hist.Schema == nil || len(hist.GetPositiveSpan()) == 0 || len(hist.GetBucket()) != len(PhaseBuckets()) {
@@ -192,7 +192,7 @@ func TestPhasesHaveNativeHistogramsToo(t *testing.T) {
 
 func TestKnownSeriesAreThereFromTheStartAndHostileOnesNeverCome(t *testing.T) {
 	h, registry := newTracked(func(w http.ResponseWriter, r *http.Request) {
-		ex := From(r.Context())
+		ex := From(w)
 		ex.RequestFormat, ex.AnswerFormat, ex.Rejection = r.Header.Get("A"), r.Header.Get("B"), r.Header.Get("C")
 		w.WriteHeader(200 + len(r.Header.Get("A"))%300)
 	})
@@ -233,7 +233,7 @@ func TestKnownSeriesAreThereFromTheStartAndHostileOnesNeverCome(t *testing.T) {
 func TestWhatARouteSaysIsCounted(t *testing.T) {
 	var registry *prometheus.Registry
 	h, made := newTracked(func(w http.ResponseWriter, r *http.Request) {
-		ex := From(r.Context())
+		ex := From(w)
 		ex.RequestFormat, ex.AnswerFormat, ex.BytesIn, ex.Rejection = "json", "octet", 12, "too-much"
 		if got := value(t, registry, InFlightMetric); got != 1 {
 			t.Errorf("%v requests are in flight", got)

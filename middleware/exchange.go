@@ -5,12 +5,12 @@
 package middleware
 
 import (
-	"context"
-	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"math/rand/v2"
 	"net/http"
 
 	"github.com/go-chi/chi/v5"
-	chimiddleware "github.com/go-chi/chi/v5/middleware"
 )
 
 // Exchange is one request and its answer, as measured. The routes fill in
@@ -43,17 +43,47 @@ type Observer interface {
 	End(*Exchange)
 }
 
-type exchangeKey struct{}
+// recorder is the ResponseWriter of an exchange, and notes what is written. The
+// exchange travels with it, which costs no context.
+type recorder struct {
+	http.ResponseWriter
+	exchange Exchange
+}
 
-// From returns the exchange that ctx belongs to. Without Track it returns a
-// new one that nobody looks at, so that routes work by themselves.
-func From(ctx context.Context) *Exchange {
-	if ex, ok := ctx.Value(exchangeKey{}).(*Exchange); ok {
-		return ex
+func (w *recorder) WriteHeader(status int) {
+	if w.exchange.Status == 0 && status >= 200 { // 1xx come before the answer
+		w.exchange.Status = status
 	}
-	ex := new(Exchange)
-	ex.Clock.Start(Decode)
-	return ex
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *recorder) Write(p []byte) (int, error) {
+	if w.exchange.Status == 0 {
+		w.exchange.Status = http.StatusOK
+	}
+	n, err := w.ResponseWriter.Write(p)
+	w.exchange.BytesOut += int64(n)
+	return n, err
+}
+
+// Unwrap gives http.ResponseController what it controls.
+func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// From returns the exchange that w is the answer of. Without Track it returns
+// a new one that nobody looks at, so that routes work by themselves.
+func From(w http.ResponseWriter) *Exchange {
+	for {
+		switch inner := w.(type) {
+		case *recorder:
+			return &inner.exchange
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = inner.Unwrap()
+		default:
+			ex := new(Exchange)
+			ex.Clock.Start(Decode)
+			return ex
+		}
+	}
 }
 
 // RequestIDHeader carries the request's id both ways.
@@ -64,23 +94,25 @@ const RequestIDHeader = "X-Request-Id"
 func Track(observers ...Observer) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ex := &Exchange{ID: r.Header.Get(RequestIDHeader), Method: r.Method, Path: r.URL.Path, Remote: r.RemoteAddr}
+			recorder := &recorder{ResponseWriter: w, exchange: Exchange{
+				ID: r.Header.Get(RequestIDHeader), Method: r.Method, Path: r.URL.Path, Remote: r.RemoteAddr,
+			}}
+			ex := &recorder.exchange
 			ex.Clock.Start(Decode)
 			if !validID(ex.ID) {
-				ex.ID = rand.Text()
+				ex.ID = newID()
 			}
-			w.Header().Set(RequestIDHeader, ex.ID)
+			w.Header()[RequestIDHeader] = []string{ex.ID}
 			for _, o := range observers {
 				o.Begin(ex)
 			}
-			writer := chimiddleware.NewWrapResponseWriter(w, r.ProtoMajor)
+			returned := false
 			// Deferred, so that an aborted answer counts too.
 			defer func() {
 				ex.Clock.Stop()
-				if ex.Status == 0 {
-					ex.Status = writer.Status()
+				if ex.Status == 0 && returned {
+					ex.Status = http.StatusOK // as net/http has it when nothing was written
 				}
-				ex.BytesOut = int64(writer.BytesWritten())
 				if route := chi.RouteContext(r.Context()); route != nil {
 					ex.Route = route.RoutePattern()
 				}
@@ -88,9 +120,18 @@ func Track(observers ...Observer) func(http.Handler) http.Handler {
 					o.End(ex)
 				}
 			}()
-			next.ServeHTTP(writer, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, ex)))
+			next.ServeHTTP(recorder, r)
+			returned = true
 		})
 	}
+}
+
+// newID makes an id that no other request has, which need not be secret.
+func newID() string {
+	var id [16]byte
+	binary.BigEndian.PutUint64(id[:], rand.Uint64())
+	binary.BigEndian.PutUint64(id[8:], rand.Uint64())
+	return hex.EncodeToString(id[:])
 }
 
 // validID tells whether a client's request id can be used as it is: 1 to 128

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"texttax/encoding"
+	"texttax/kernel"
+	"texttax/kernel/gbm42"
+)
+
+// leanClient speaks just enough HTTP/1.1 to send the same request again and
+// again on one connection: what it costs itself must not hide the server.
+type leanClient struct {
+	conn    net.Conn
+	in      *bufio.Reader
+	request []byte
+	body    []byte // of the last answer
+	timing  string // Server-Timing of the last answer, if keepTiming is set
+
+	keepTiming bool
+}
+
+func newLeanClient(tb testing.TB, url, path string, body []byte, header string) *leanClient {
+	tb.Helper()
+	host := strings.TrimPrefix(url, "http://")
+	conn, err := net.Dial("tcp", host)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = conn.Close() })
+	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\n%sContent-Length: %d\r\n\r\n", path, host, header, len(body))
+	return &leanClient{conn: conn, in: bufio.NewReaderSize(conn, 64<<10), request: append([]byte(head), body...)}
+}
+
+var (
+	statusOK      = []byte("HTTP/1.1 200 ")
+	contentLength = []byte("Content-Length: ")
+	serverTiming  = []byte("Server-Timing: ")
+)
+
+func (c *leanClient) do(tb testing.TB) {
+	if _, err := c.conn.Write(c.request); err != nil {
+		tb.Fatal(err)
+	}
+	length := 0
+	for first := true; ; first = false {
+		line, err := c.in.ReadSlice('\n')
+		if err != nil {
+			tb.Fatal(err)
+		}
+		switch {
+		case first && !bytes.HasPrefix(line, statusOK):
+			tb.Fatalf("%s", line)
+		case bytes.HasPrefix(line, contentLength):
+			for _, digit := range line[len(contentLength) : len(line)-2] {
+				length = 10*length + int(digit-'0')
+			}
+		case c.keepTiming && bytes.HasPrefix(line, serverTiming):
+			c.timing = string(line[len(serverTiming) : len(line)-2])
+		}
+		if len(line) == 2 {
+			break
+		}
+	}
+	c.body = slices.Grow(c.body[:0], length)[:length]
+	if _, err := io.ReadFull(c.in, c.body); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// bareEcho is the least that a net/http handler can do for an echo.
+func bareEcho(w http.ResponseWriter, r *http.Request) {
+	body := make([]byte, r.ContentLength)
+	if _, err := io.ReadFull(r.Body, body); err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	_, _ = w.Write(body)
+}
+
+// benchServer is the variable that makes a process of this test binary a
+// server for benchmarks, so that client and server share no scheduler.
+const benchServer = "TEXTTAX_BENCH_SERVER"
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(benchServer) {
+	case "bare":
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println("serving on http://" + listener.Addr().String())
+		panic(http.Serve(listener, http.HandlerFunc(bareEcho)))
+	case "texttax":
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// startBenchServer starts the bare server, or the whole program as it is in
+// production, as a process of its own, and returns its URL. The log goes to a
+// file that forgets.
+func startBenchServer(tb testing.TB, which string) string {
+	tb.Helper()
+	server := exec.Command(os.Args[0], "serve", "--listen", "127.0.0.1:0")
+	server.Env = append(os.Environ(), benchServer+"="+which)
+	stdout, err := server.StdoutPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		_ = server.Process.Kill()
+		_ = server.Wait()
+	})
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return strings.TrimSpace(strings.TrimPrefix(line, "serving on "))
+}
+
+func median(durations []time.Duration) time.Duration {
+	slices.Sort(durations)
+	return durations[len(durations)/2]
+}
+
+// BenchmarkInstrumentation compares an 8-byte echo through the whole stack with
+// a bare net/http handler that does the same, in turns, each over one
+// keep-alive connection. It reports the medians and their ratio.
+func BenchmarkInstrumentation(b *testing.B) {
+	body := octets(100)
+	bare := newLeanClient(b, startBenchServer(b, "bare"), "/echo", body, "")
+	whole := newLeanClient(b, startBenchServer(b, "texttax"), "/echo", body, "")
+	var times [2][]time.Duration
+	for b.Loop() {
+		for i, c := range []*leanClient{bare, whole} {
+			began := time.Now()
+			c.do(b)
+			times[i] = append(times[i], time.Since(began))
+		}
+	}
+	without, with := median(times[0]), median(times[1])
+	b.ReportMetric(float64(without.Nanoseconds())/1e3, "bare-us")
+	b.ReportMetric(float64(with.Nanoseconds())/1e3, "texttax-us")
+	b.ReportMetric(float64(with)/float64(without), "ratio")
+}
+
+// BenchmarkTextTax echoes 150,000 closes in each format and reports the
+// medians of the server's phases in microseconds, and the body's bytes.
+func BenchmarkTextTax(b *testing.B) {
+	url := startBenchServer(b, "texttax")
+	for _, f := range formats {
+		b.Run("format="+f.name, func(b *testing.B) {
+			body := encode(b, f.codec, &encoding.Request{Close: gbm42.Close()})
+			c := newLeanClient(b, url, "/echo", body, "Content-Type: "+f.mediaType+"\r\n")
+			c.keepTiming = true
+			spent := map[string][]time.Duration{}
+			for b.Loop() {
+				c.do(b)
+				for phase, seconds := range timings(b, c.timing) {
+					spent[phase] = append(spent[phase], time.Duration(seconds*1e9))
+				}
+			}
+			tax := time.Duration(0)
+			for _, phase := range []string{"transit_in", "decode", "encode"} {
+				m := median(spent[phase])
+				b.ReportMetric(float64(m.Nanoseconds())/1e3, phase+"-us")
+				if phase != "transit_in" {
+					tax += m
+				}
+			}
+			b.ReportMetric(float64(tax.Nanoseconds())/1e3, "tax-us")
+			b.ReportMetric(float64(len(body)), "body-bytes")
+		})
+	}
+}
+
+func TestAMegabyteOfOctetsCostsNoAllocationOfItsSize(t *testing.T) {
+	web := httptest.NewServer(newTestStack().public)
+	defer web.Close()
+	for name, body := range map[string][]byte{
+		"bare closes": encode(t, encoding.Octet, &encoding.Request{Close: gbm42.Close()}),
+		"frame":       encode(t, encoding.Octet, &encoding.Request{Op: encoding.OpEcho, Close: gbm42.Close(), Params: []kernel.Params{kernel.Expand(6)}}),
+	} {
+		c := newLeanClient(t, web.URL, "/echo", body, "")
+		for range 10 { // until the pools are warm
+			c.do(t)
+		}
+		const requests = 50
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range requests {
+			c.do(t)
+		}
+		runtime.ReadMemStats(&after)
+		if each := (after.TotalAlloc - before.TotalAlloc) / requests; each > 1_200_000/4 {
+			t.Errorf("%s: %d bytes are allocated for each request", name, each)
+		} else {
+			t.Logf("%s: %d bytes in %d allocations for each request", name, each, (after.Mallocs-before.Mallocs)/requests)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+"""Clients of a texttax server, as its users write them.
+
+The server is the one at $TEXTTAX_URL, started with its default flags. By hand:
+
+    texttax serve
+    TEXTTAX_URL=http://127.0.0.1:8080 python -m pytest cmd/texttax/testdata/clients
+"""
+
+import json
+import os
+import pathlib
+
+import numpy as np
+import pytest
+import requests
+
+import wire
+
+GOLDEN = pathlib.Path(__file__).parents[4] / "kernel" / "testdata"
+
+
+class Service:
+    """The server, asked through one requests.Session."""
+
+    def __init__(self, url):
+        self.url = url
+        self.session = requests.Session()
+
+    def request(self, method, path, **kwargs):
+        return self.session.request(method, self.url + path, timeout=60, **kwargs)
+
+    def sweep(self, **kwargs):
+        return self.request("POST", "/sweep", **kwargs)
+
+    def echo(self, **kwargs):
+        return self.request("POST", "/echo", **kwargs)
+
+
+@pytest.fixture(scope="session")
+def url():
+    if "TEXTTAX_URL" not in os.environ:
+        pytest.exit("set TEXTTAX_URL to the address of a texttax server, such as http://127.0.0.1:8080", returncode=2)
+    return os.environ["TEXTTAX_URL"]
+
+
+@pytest.fixture
+def service(url):
+    service = Service(url)
+    with service.session:
+        yield service
+
+
+@pytest.fixture(scope="session")
+def gbm42():
+    """The demo series, as its recipe makes it."""
+    return 100 * np.exp(np.cumsum(np.random.default_rng(42).normal(0, 0.0008, 150_000)))
+
+
+@pytest.fixture(scope="session")
+def grid():
+    """The golden sweep over gbm42: 80 lengths, their windows and results."""
+    rows = json.loads((GOLDEN / "sweep_gbm42.json").read_text())
+    results = wire.Results([r["pnl"] for r in rows], [r["trades"] for r in rows], None)
+    return wire.Case("gbm42", None, 0.0009, [r["windows"] for r in rows], results, [r["length"] for r in rows])
+
+
+def edge_cases():
+    for c in json.loads((GOLDEN / "edge_cases.json").read_text()):
+        results = wire.Results(c["pnl"], c["trades"], c["open"])
+        yield wire.Case(c["name"], np.array(c["close"]), c["fee"], c["windows"], results)
+
+
+@pytest.fixture(params=edge_cases(), ids=lambda case: case.name)
+def edge_case(request):
+    return request.param
