@@ -34,7 +34,7 @@ const DefaultQueue = 1024
 // queue: start from DefaultLimits and DefaultQueue.
 type Config struct {
 	Limits      Limits
-	Slots       int // goroutines in the kernel at a time; < 1 means GOMAXPROCS
+	Slots       int // goroutines in the kernel at a time, GOMAXPROCS at most; < 1 means that
 	Queue       int // requests that may wait for a slot
 	Compression Compression
 	Build       Build

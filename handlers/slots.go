@@ -15,10 +15,11 @@ type slots struct {
 }
 
 // newSlots makes slots for n goroutines and a queue of at most queue waiting
-// requests. n < 1 means GOMAXPROCS.
+// requests. n < 1 means GOMAXPROCS, and so does more: it could not compute any
+// faster.
 func newSlots(n, queue int) *slots {
-	if n < 1 {
-		n = runtime.GOMAXPROCS(0)
+	if most := runtime.GOMAXPROCS(0); n < 1 || n > most {
+		n = most
 	}
 	s := &slots{free: make(chan struct{}, n), queue: int64(queue)}
 	for range n {

@@ -100,7 +100,7 @@ func TestTrades(t *testing.T) {
 		{"a short position left open", hand, []float64{4, 2, 1}, 0, outcome{0, 0, -1}},
 		{"a long trade, then short", hand, []float64{1, 2, 4, 3}, 0, outcome{50, 1, -1}},
 		{"a short trade, then long", hand, []float64{8, 4, 2, 3}, 0, outcome{25, 1, +1}},
-		{"every trade pays the fee, the open position does not", hand, []float64{1, 2, 4, 3, 6}, 0.5, outcome{50 - 50 - 100 - 50, 2, +1}},
+		{"every trade pays the fee, the open position does not", hand, []float64{1, 2, 4, 3, 6}, 0.5, outcome{-150, 2, +1}},
 		{"equal averages keep the side", hand, []float64{1, 2, 2, 2, 4}, 0, outcome{0, 0, +1}},
 		{"a NaN keeps the side", hand, []float64{1, 2, nan, 4, 8, 6}, 0, outcome{200, 1, -1}},
 		{"an infinity makes HMA NaN and keeps the side", hand, []float64{1, 2, inf, 4, 8, 6}, 0, outcome{200, 1, -1}},

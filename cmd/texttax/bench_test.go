@@ -7,10 +7,8 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +16,6 @@ import (
 	"time"
 
 	"texttax/encoding"
-	"texttax/kernel"
 	"texttax/kernel/gbm42"
 )
 
@@ -191,31 +188,5 @@ func BenchmarkTextTax(b *testing.B) {
 			b.ReportMetric(float64(tax.Nanoseconds())/1e3, "tax-us")
 			b.ReportMetric(float64(len(body)), "body-bytes")
 		})
-	}
-}
-
-func TestAMegabyteOfOctetsCostsNoAllocationOfItsSize(t *testing.T) {
-	web := httptest.NewServer(newTestStack().public)
-	defer web.Close()
-	for name, body := range map[string][]byte{
-		"bare closes": encode(t, encoding.Octet, &encoding.Request{Close: gbm42.Close()}),
-		"frame":       encode(t, encoding.Octet, &encoding.Request{Op: encoding.OpEcho, Close: gbm42.Close(), Params: []kernel.Params{kernel.Expand(6)}}),
-	} {
-		c := newLeanClient(t, web.URL, "/echo", body, "")
-		for range 10 { // until the pools are warm
-			c.do(t)
-		}
-		const requests = 50
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		for range requests {
-			c.do(t)
-		}
-		runtime.ReadMemStats(&after)
-		if each := (after.TotalAlloc - before.TotalAlloc) / requests; each > 1_200_000/4 {
-			t.Errorf("%s: %d bytes are allocated for each request", name, each)
-		} else {
-			t.Logf("%s: %d bytes in %d allocations for each request", name, each, (after.Mallocs-before.Mallocs)/requests)
-		}
 	}
 }

@@ -79,6 +79,17 @@ func goldenCases(t testing.TB) []goldenCase {
 	return append(cases, demo)
 }
 
+// everyTenth returns the case with a tenth of its combos.
+func (g goldenCase) everyTenth() goldenCase {
+	few := goldenCase{Name: g.Name, Fee: g.Fee, Close: g.Close}
+	for i := 0; i < len(g.Windows); i += 10 {
+		few.Windows = append(few.Windows, g.Windows[i])
+		few.PnL = append(few.PnL, g.PnL[i])
+		few.Trades = append(few.Trades, g.Trades[i])
+	}
+	return few
+}
+
 func (g *goldenCase) check(t *testing.T, got *kernel.Results) {
 	t.Helper()
 	if len(got.PnL) != len(g.PnL) {
@@ -100,6 +111,9 @@ func TestGoldenDataPassesInEveryFormat(t *testing.T) {
 	for _, f := range formats {
 		t.Run(f.name, func(t *testing.T) {
 			for _, g := range cases {
+				if g.Name == "gbm42" && f.name != "octet" {
+					g = g.everyTenth() // the whole grid in one format is enough to wait for
+				}
 				body := encode(t, f.codec, &encoding.Request{Close: g.Close, Params: g.Windows})
 				r := ask(t, "POST", fmt.Sprintf("%s/sweep?fee=%v", s.url, g.Fee), body, "Content-Type", f.mediaType)
 				if r.status != 200 || r.header.Get("Content-Type") != f.codec.MediaType() {
@@ -185,8 +199,7 @@ func TestTheFeeChangesThePnLAndNotTheTrades(t *testing.T) {
 
 func TestEchoGivesEveryBitBackInEveryPairOfFormats(t *testing.T) {
 	s := start(t)
-	plain := []float64{100, 0.1, -0.0, 1e-300, 5e-324, 1.7976931348623157e308, -3, 0}
-	plain[2] = math.Copysign(0, -1)
+	plain := []float64{100, 0.1, math.Copysign(0, -1), 1e-300, 5e-324, 1.7976931348623157e308, -3, 0}
 	odd := append(slices.Clone(plain), math.NaN(), math.Inf(1), math.Inf(-1), math.Float64frombits(0x7ff4000000000123))
 	for _, from := range formats {
 		for _, to := range formats {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -450,19 +451,15 @@ func TestABodyThatEndsEarlyIsMalformed(t *testing.T) {
 
 func TestAFullQueueIsRefusedWithARetryAfter(t *testing.T) {
 	s := start(t, "--queue-max", "0", "--slots", "1")
-	slow, err := http.NewRequest("POST", s.url+"/sweep?dataset=gbm42&lengths=20000:30000:100", nil)
+	ctx, hangUp := context.WithCancel(t.Context())
+	slow, err := http.NewRequestWithContext(ctx, "POST", s.url+"/sweep?dataset=gbm42&lengths=20000:30000:100", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx := t.Context()
 	gone := make(chan struct{})
-	abandoned := make(chan struct{})
 	go func() {
 		defer close(gone)
-		c := &http.Client{Timeout: 0}
-		request := slow.WithContext(ctx)
-		request.Cancel = abandoned //nolint:staticcheck // the plainest way to hang up
-		if r, err := c.Do(request); err == nil {
+		if r, err := http.DefaultClient.Do(slow); err == nil {
 			_ = r.Body.Close()
 		}
 	}()
@@ -477,7 +474,7 @@ func TestAFullQueueIsRefusedWithARetryAfter(t *testing.T) {
 		t.Errorf("%v rejections are counted", n)
 	}
 	// The slow client goes away, and its slot comes back.
-	close(abandoned)
+	hangUp()
 	<-gone
 	for metric(t, s, "texttax_compute_slots_busy") != 0 {
 		time.Sleep(time.Millisecond)

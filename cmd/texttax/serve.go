@@ -23,7 +23,7 @@ type serveCommand struct {
 	BarsMax   int              `default:"10000000" help:"Longest series, in bars."`
 	CombosMax int              `default:"100000" help:"Most combos of a sweep."`
 	WorkMax   int64            `default:"20000000000" help:"Most work of a sweep, in bars x combos."`
-	Slots     int              `default:"0" help:"Goroutines that compute at a time, over all requests; 0 means one a core."`
+	Slots     int              `default:"0" help:"Goroutines that compute at a time, over all requests; at most one a core, which is what 0 means."`
 	QueueMax  int              `default:"1024" help:"Most requests that wait for a compute slot; beyond it the answer is 503."`
 
 	Compress handlers.Compression `default:"off" enum:"off,text,all" help:"Answers to compress when the client's Accept-Encoding asks for it: off, text (JSON only) or all."`

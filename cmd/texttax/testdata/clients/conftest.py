@@ -16,7 +16,8 @@ import requests
 
 import wire
 
-GOLDEN = pathlib.Path(__file__).parents[4] / "kernel" / "testdata"
+KERNEL = pathlib.Path(__file__).parents[4] / "kernel"
+GOLDEN = KERNEL / "testdata"
 
 
 class Service:
@@ -52,8 +53,8 @@ def service(url):
 
 @pytest.fixture(scope="session")
 def gbm42():
-    """The demo series, as its recipe makes it."""
-    return 100 * np.exp(np.cumsum(np.random.default_rng(42).normal(0, 0.0008, 150_000)))
+    """The demo series, as it was published."""
+    return np.fromfile(KERNEL / "gbm42" / "close.f64", "<f8")
 
 
 @pytest.fixture(scope="session")
@@ -62,6 +63,13 @@ def grid():
     rows = json.loads((GOLDEN / "sweep_gbm42.json").read_text())
     results = wire.Results([r["pnl"] for r in rows], [r["trades"] for r in rows], None)
     return wire.Case("gbm42", None, 0.0009, [r["windows"] for r in rows], results, [r["length"] for r in rows])
+
+
+@pytest.fixture(scope="session")
+def few(grid):
+    """The first lengths of the golden sweep, for tests that are not about the kernel."""
+    results = wire.Results(grid.want.pnl[:5], grid.want.trades[:5], None)
+    return wire.Case(grid.name, None, grid.fee, grid.windows[:5], results, grid.lengths[:5])
 
 
 def edge_cases():

@@ -48,8 +48,8 @@ def test_a_frame_whose_counts_do_not_fit_its_length_is_malformed(service):
 
 
 def test_the_opcode_must_fit_the_endpoint(service):
-    assert wire.problem(service.sweep(data=wire.frame(1, [100.0], [[1] * 6])), 400)["field"] == "opcode"
-    assert wire.problem(service.echo(data=wire.frame(0, [100.0], [[1] * 6])), 400)["field"] == "opcode"
+    assert wire.problem(service.sweep(data=wire.frame(1, [100.0], [[1] * 6])), 422)["field"] == "opcode"
+    assert wire.problem(service.echo(data=wire.frame(0, [100.0], [[1] * 6])), 422)["field"] == "opcode"
 
 
 def test_an_empty_array_comes_back_empty(service):

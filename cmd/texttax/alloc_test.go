@@ -1,0 +1,42 @@
+//go:build !race
+
+package main
+
+import (
+	"net/http/httptest"
+	"runtime"
+	"testing"
+
+	"texttax/encoding"
+	"texttax/kernel"
+	"texttax/kernel/gbm42"
+)
+
+// Under the race detector sync.Pool drops at random what it is given, so that
+// there is no steady state to look at.
+
+func TestAMegabyteOfOctetsCostsNoAllocationOfItsSize(t *testing.T) {
+	web := httptest.NewServer(newTestStack().public)
+	defer web.Close()
+	for name, body := range map[string][]byte{
+		"bare closes": encode(t, encoding.Octet, &encoding.Request{Close: gbm42.Close()}),
+		"frame":       encode(t, encoding.Octet, &encoding.Request{Op: encoding.OpEcho, Close: gbm42.Close(), Params: []kernel.Params{kernel.Expand(6)}}),
+	} {
+		c := newLeanClient(t, web.URL, "/echo", body, "")
+		for range 10 { // until the pools are warm
+			c.do(t)
+		}
+		const requests = 50
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range requests {
+			c.do(t)
+		}
+		runtime.ReadMemStats(&after)
+		if each := (after.TotalAlloc - before.TotalAlloc) / requests; each > 1_200_000/4 {
+			t.Errorf("%s: %d bytes are allocated for each request", name, each)
+		} else {
+			t.Logf("%s: %d bytes in %d allocations for each request", name, each, (after.Mallocs-before.Mallocs)/requests)
+		}
+	}
+}
