@@ -325,8 +325,13 @@ func appendJSONFloats(dst []byte, floats []float64) []byte {
 
 // appendJSONFloat appends the shortest digits that read back to the same bits,
 // in the form that ECMAScript gives them and encoding/json too: with an
-// exponent only below 1e-6 and from 1e21 on.
+// exponent only below 1e-6 and from 1e21 on. Negative zero is the exception:
+// -0 would be right, but Python's json takes it for an integer, which has no
+// sign, so it is -0.0.
 func appendJSONFloat(dst []byte, v float64) []byte {
+	if isNegativeZero(v) {
+		return append(dst, "-0.0"...)
+	}
 	if abs := math.Abs(v); abs == 0 || abs >= 1e-6 && abs < 1e21 {
 		return strconv.AppendFloat(dst, v, 'f', -1, 64)
 	}
@@ -338,6 +343,8 @@ func appendJSONFloat(dst []byte, v float64) []byte {
 	}
 	return dst
 }
+
+func isNegativeZero(v float64) bool { return v == 0 && math.Signbit(v) }
 
 func appendJSONIntegers[T int64 | int8](dst []byte, integers []T) []byte {
 	dst = append(dst, '[')

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 
 	"texttax/kernel"
 )
@@ -134,8 +135,9 @@ func (c jsonStd) Append(dst []byte, req *Request) ([]byte, error) {
 	if i := unspeakable(req.Close); i >= 0 {
 		return dst, notInJSON("close", i, req.Close[i])
 	}
-	// omitempty can't tell none from empty, which the plain codec can.
-	if req.Close != nil && len(req.Close) == 0 || req.Params != nil || req.Lengths != nil {
+	// omitempty can't tell none from empty, and negative zero would lose its
+	// sign in Python. The plain codec can say both.
+	if req.Close != nil && len(req.Close) == 0 || req.Params != nil || req.Lengths != nil || slices.ContainsFunc(req.Close, isNegativeZero) {
 		return c.jsonCodec.Append(dst, req)
 	}
 	out := stdRequest{Close: req.Close, Dataset: req.Dataset}
@@ -145,9 +147,12 @@ func (c jsonStd) Append(dst []byte, req *Request) ([]byte, error) {
 	return appendStd(dst, &out)
 }
 
-func (jsonStd) AppendResults(dst []byte, res *kernel.Results) ([]byte, error) {
+func (c jsonStd) AppendResults(dst []byte, res *kernel.Results) ([]byte, error) {
 	if i := unspeakable(res.PnL); i >= 0 {
 		return dst, notInJSON("pnl", i, res.PnL[i])
+	}
+	if slices.ContainsFunc(res.PnL, isNegativeZero) {
+		return c.jsonCodec.AppendResults(dst, res)
 	}
 	return appendStd(dst, &stdResults{nonNil(res.PnL), nonNil(res.Trades), nonNil(res.Open)})
 }

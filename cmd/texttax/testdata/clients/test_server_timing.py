@@ -49,8 +49,8 @@ def test_an_echo_computes_nothing(service, gbm42):
     assert phases(service.echo(data=gbm42.tobytes())).get("compute", 0) == 0
 
 
-def test_a_sweep_is_mostly_compute(service, gbm42):
-    r = service.sweep(params={"lengths": "6:40:10"}, data=gbm42.tobytes())
+def test_a_sweep_of_a_preloaded_series_is_mostly_compute(service):
+    r = service.sweep(params={"lengths": "6:40:10", "dataset": "gbm42"})
     p = phases(r)
     assert p["compute"] > 0.5 * sum(p.values())
 
