@@ -73,7 +73,7 @@ func prices(dst []float64, src, validity []byte, kind numberKind) (fault int, de
 		copyNumbers(dst, src)
 	case float32s:
 		for i := range dst {
-			dst[i] = float64(math.Float32frombits(little.Uint32(src[4*i:])))
+			dst[i] = widenFloat32(little.Uint32(src[4*i:]))
 		}
 	case float16s:
 		for i := range dst {
@@ -149,7 +149,7 @@ func float(src []byte, i int, kind numberKind) float64 {
 	case float16s:
 		return float16(binary.LittleEndian.Uint16(src[2*i:]))
 	case float32s:
-		return float64(math.Float32frombits(binary.LittleEndian.Uint32(src[4*i:])))
+		return widenFloat32(binary.LittleEndian.Uint32(src[4*i:]))
 	}
 	return math.Float64frombits(binary.LittleEndian.Uint64(src[8*i:]))
 }

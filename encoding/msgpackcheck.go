@@ -201,16 +201,6 @@ func (h *msgpackHead) float64() (v float64, detail string) {
 	return v, ""
 }
 
-// widenFloat32 widens IEEE bits exactly. The conversion instruction would make
-// a signalling NaN quiet, so NaN payloads are moved by hand.
-func widenFloat32(bits uint32) float64 {
-	if f := math.Float32frombits(bits); f == f {
-		return float64(f)
-	}
-	sign, payload := uint64(bits>>31), uint64(bits&(1<<23-1))
-	return math.Float64frombits(sign<<63 | 0x7ff<<52 | payload<<29)
-}
-
 // whole returns a number as a whole number. detail says why that can't be, if
 // so.
 func (h *msgpackHead) whole() (v int64, detail string) {

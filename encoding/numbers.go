@@ -96,3 +96,13 @@ func wholeInt64(f float64) (int64, bool) {
 	}
 	return int64(f), true
 }
+
+// widenFloat32 widens IEEE bits exactly. The conversion instruction would make
+// a signalling NaN quiet, so NaN payloads are moved by hand.
+func widenFloat32(bits uint32) float64 {
+	if f := math.Float32frombits(bits); f == f {
+		return float64(f)
+	}
+	sign, payload := uint64(bits>>31), uint64(bits&(1<<23-1))
+	return math.Float64frombits(sign<<63 | 0x7ff<<52 | payload<<29)
+}

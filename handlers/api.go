@@ -5,6 +5,7 @@
 package handlers
 
 import (
+	"cmp"
 	"log/slog"
 	"net/http"
 	"sort"
@@ -30,8 +31,8 @@ var DefaultLimits = Limits{BodyBytes: 64 << 20, Bars: 10_000_000, Combos: 100_00
 // DefaultQueue is the number of requests that may wait for a compute slot.
 const DefaultQueue = 1024
 
-// Config is what an API needs to know. Its zero value has no limits and no
-// queue: start from DefaultLimits and DefaultQueue.
+// Config is what an API needs to know. Limits that are 0 are those of
+// DefaultLimits; a Queue of 0 lets no request wait.
 type Config struct {
 	Limits      Limits
 	Slots       int // goroutines in the kernel at a time, GOMAXPROCS at most; < 1 means that
@@ -62,8 +63,16 @@ func New(config Config) *API {
 	if config.Log == nil {
 		config.Log = slog.New(slog.DiscardHandler)
 	}
+	limits := &config.Limits
+	limits.BodyBytes = cmp.Or(limits.BodyBytes, DefaultLimits.BodyBytes)
+	limits.Bars = cmp.Or(limits.Bars, DefaultLimits.Bars)
+	limits.Combos = cmp.Or(limits.Combos, DefaultLimits.Combos)
+	limits.Work = cmp.Or(limits.Work, DefaultLimits.Work)
 	return &API{config: config, slots: newSlots(config.Slots, config.Queue), datasets: builtin()}
 }
+
+// Limits returns the limits in force.
+func (a *API) Limits() Limits { return a.config.Limits }
 
 // State returns the gauges of the API, for the metrics.
 func (a *API) State() middleware.State {

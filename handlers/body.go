@@ -27,30 +27,47 @@ const maxZstdWindow = 8 << 20
 func (a *API) readBody(r *http.Request, ex *middleware.Exchange, codec encoding.Codec, c *call) error {
 	c.wire = wireReader{body: r.Body, exchange: ex}
 	wire := &c.wire
-	in, length, limit := io.Reader(wire), r.ContentLength, int64(-1)
-	coding := r.Header.Get("Content-Encoding")
-	switch strings.ToLower(coding) {
-	case "", "identity":
+	in, length := io.Reader(wire), r.ContentLength
+	coding := contentCoding(r.Header)
+	switch coding {
+	case "":
 	case "gzip", "x-gzip":
 		z := &gzipReader{wire: wire}
 		defer z.release()
-		in, length, limit = z, -1, a.config.Limits.BodyBytes
+		in, length = z, -1
 	case "zstd":
 		z := &zstdReader{wire: wire}
 		defer z.release()
-		in, length, limit = z, -1, a.config.Limits.BodyBytes
+		in, length = z, -1
 	default:
-		return refuse(unsupportedCode, fmt.Sprintf("content encoding %.64q is not supported; supported are %s", coding, acceptedEncodings))
+		return refuse(unsupportedCode, fmt.Sprintf("content encoding %.64q is not supported; supported is one of %s", coding, acceptedEncodings))
 	}
-	decoding := limit >= 0
+	decoding := coding != ""
 	if decoding {
+		// The clock goes back to where it was when the body has been read.
 		defer ex.Clock.Enter(ex.Clock.Enter(middleware.Decompress))
 	}
-	err := c.in.read(in, length, limit, encoding.BodyOffset(codec, length))
+	err := c.in.read(in, length, a.config.Limits.BodyBytes, encoding.BodyOffset(codec, length))
 	if err != nil {
 		return a.bodyError(err, wire, r, decoding)
 	}
 	return nil
+}
+
+// contentCoding returns the request's content encoding in lower case, "" for
+// none. Several are given as they are, joined by commas.
+func contentCoding(header http.Header) string {
+	values := header["Content-Encoding"]
+	if len(values) == 0 {
+		return ""
+	}
+	var codings []string
+	for element := range strings.SplitSeq(strings.Join(values, ","), ",") {
+		if coding := strings.ToLower(strings.TrimSpace(element)); coding != "" && coding != "identity" {
+			codings = append(codings, coding)
+		}
+	}
+	return strings.Join(codings, ", ")
 }
 
 // bodyError says why a body could not be read.
@@ -58,9 +75,15 @@ func (a *API) bodyError(err error, wire *wireReader, r *http.Request, decoding b
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.Is(err, errOverLimit):
-		return refuse(bodyTooLarge, fmt.Sprintf("the body is over the limit of %d bytes once its content encoding is undone", a.config.Limits.BodyBytes))
+		undone := ""
+		if decoding {
+			undone = " once its content encoding is undone"
+		}
+		return refuse(bodyTooLarge, fmt.Sprintf("the body is over the limit of %d bytes%s", a.config.Limits.BodyBytes, undone))
 	case errors.As(err, &tooLarge):
 		return tooLarge
+	case errors.Is(err, zstd.ErrWindowSizeExceeded):
+		return refuse(unsupportedCode, fmt.Sprintf("the zstd frame needs a window of more than %d bytes, which levels above 19 do", maxZstdWindow))
 	case wire.failure == nil && decoding:
 		return refuse(malformedBody, "the body is not what its content encoding says, or is cut short")
 	case errors.Is(wire.failure, io.ErrUnexpectedEOF) && r.ContentLength >= 0:
@@ -119,6 +142,7 @@ func (g *gzipReader) Read(p []byte) (int, error) {
 
 func (g *gzipReader) release() {
 	if g.z != nil {
+		_ = g.z.Reset(strings.NewReader("")) // fails, and lets go of the request
 		gzipReaders.Put(g.z)
 	}
 }
@@ -144,7 +168,11 @@ func (s *zstdReader) Read(p []byte) (int, error) {
 			return 0, noEOF(err)
 		}
 	}
-	return s.z.Read(p)
+	n, err := s.z.Read(p)
+	if errors.Is(err, io.EOF) && s.wire.exchange.BytesIn == 0 {
+		err = noEOF(err) // to zstd no frame at all is a stream too
+	}
+	return n, err
 }
 
 func (s *zstdReader) release() {

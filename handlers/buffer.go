@@ -72,26 +72,25 @@ func (b *buffer) reserve(n, used int) {
 }
 
 // read fills the buffer from in, beginning offset bytes into its memory. The
-// length is what the client declared, or -1. It stops at limit bytes with
-// errOverLimit; a limit below 0 means none.
+// length is what the client declared, or -1; more than limit bytes are
+// errOverLimit. Memory grows with what has come, up to the length or limit and
+// never beyond.
 func (b *buffer) read(in io.Reader, length, limit int64, offset int) error {
+	most := limit + 1 // one byte more tells that there is more
 	room := int64(smallestBuffer)
 	if length >= 0 {
+		most = min(most, length)
 		room = min(length, trusted)
 	}
 	b.reserve(offset+int(room), 0)
 	used := offset
 	for {
 		if used == len(b.memory) {
-			room := 2 * len(b.memory)
-			if length >= 0 {
-				room = max(used+1, min(room, offset+int(length)))
-			}
-			b.reserve(room, used)
+			b.reserve(max(used+1, min(2*used, offset+int(most))), used)
 		}
 		n, err := in.Read(b.memory[used:])
 		used += n
-		if limit >= 0 && int64(used-offset) > limit {
+		if int64(used-offset) > limit {
 			return errOverLimit
 		}
 		if errors.Is(err, io.EOF) {

@@ -38,7 +38,7 @@ func (c *call) release() {
 	c.out.release()
 	c.in, c.out, c.answer, c.wire = nil, nil, nil, wireReader{}
 	c.request.Reset(encoding.Limits{})
-	if cap(c.combos) > maxRetainedCombos {
+	if cap(c.combos) > maxRetainedCombos || cap(c.results.PnL) > maxRetainedCombos {
 		c.combos, c.results = nil, kernel.Results{}
 	}
 	calls.Put(c)
@@ -47,7 +47,14 @@ func (c *call) release() {
 // receive negotiates the formats, then reads and decodes the body. The call
 // must be released once its answer is out.
 func (a *API) receive(r *http.Request, ex *middleware.Exchange) (*call, error) {
-	contentType := r.Header.Get("Content-Type")
+	contentType := ""
+	switch given := r.Header["Content-Type"]; len(given) {
+	case 0:
+	case 1:
+		contentType = given[0]
+	default:
+		return nil, refuse(unsupportedType, "there are several Content-Type headers; a body has one type")
+	}
 	codec, err := encoding.ForContentType(contentType)
 	if err != nil {
 		return nil, refuse(unsupportedType, err.Error())

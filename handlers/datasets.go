@@ -85,6 +85,21 @@ func (a *API) listDatasets(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// pathID returns the id in the path. chi matches the path as it was sent if
+// that differs from its standard encoding, so that %2F does not end an id, and
+// else the decoded path.
+func pathID(r *http.Request) (string, error) {
+	id := chi.URLParam(r, "id")
+	if r.URL.RawPath == "" {
+		return id, nil
+	}
+	id, err := url.PathUnescape(id)
+	if err != nil {
+		return "", refuse(notFound, "the path can't be unescaped")
+	}
+	return id, nil
+}
+
 // getDataset serves GET /datasets/{id}: the series in the format that the
 // client accepts, JSON if it has no wish.
 func (a *API) getDataset(w http.ResponseWriter, r *http.Request) error {
@@ -92,10 +107,9 @@ func (a *API) getDataset(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	a.negotiated(w)
-	// chi matches the path as it was sent, so that %2F does not end an id.
-	id, err := url.PathUnescape(chi.URLParam(r, "id"))
+	id, err := pathID(r)
 	if err != nil {
-		return refuse(notFound, "the path can't be unescaped")
+		return err
 	}
 	set, err := a.datasets.get(id)
 	if err != nil {

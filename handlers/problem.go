@@ -154,7 +154,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	kind := reasons[why.reason]
 	ex.Rejection = string(why.reason)
 	ex.AnswerFormat = ""
-	if why.cause != nil {
+	if why.cause != nil && kind.status >= 500 {
 		a.config.Log.Error("request failed", "id", ex.ID, "reason", string(why.reason), "cause", why.cause.Error())
 	}
 	if why.reason == clientGone {
@@ -178,6 +178,10 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	header := w.Header()
 	for _, name := range []string{"Content-Encoding", "Etag"} {
 		header.Del(name)
+	}
+	if ex.BytesIn == 0 && r.Header.Get("Expect") != "" {
+		// The body was never invited: nobody must wait for it.
+		header.Set("Connection", "close")
 	}
 	switch why.reason {
 	case unsupportedType, notAcceptable:

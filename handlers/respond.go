@@ -76,7 +76,7 @@ func (a *API) write(w http.ResponseWriter, r *http.Request, mediaType string, st
 	}
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
 		// The answer broke off: so must the connection.
-		ex.Rejection = string(clientGone)
+		ex.Rejection, ex.Status = string(clientGone), middleware.StatusClientGone
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -92,9 +92,9 @@ func (a *API) negotiated(w http.ResponseWriter) {
 }
 
 // chooseCoding returns the content encoding that the client likes best: zstd
-// or gzip, or "" for none. Among equals zstd wins, which is the faster.
+// or gzip, or "" for none. Among equals zstd wins, which is the faster, and
+// any wins over none.
 func chooseCoding(accept []string) string {
-	best, bestQuality := "", 0.0
 	quality := map[string]float64{}
 	for _, element := range strings.Split(strings.Join(accept, ","), ",") {
 		name, parameter, _ := strings.Cut(element, ";")
@@ -107,16 +107,19 @@ func chooseCoding(accept []string) string {
 		}
 		quality[strings.ToLower(strings.TrimSpace(name))] = q
 	}
-	for _, coding := range []string{"zstd", "gzip"} {
-		q, named := quality[coding]
-		if !named {
-			q = quality["*"]
+	of := func(coding string) float64 {
+		if q, named := quality[coding]; named {
+			return q
 		}
-		if q > bestQuality {
-			best, bestQuality = coding, q
-		}
+		return quality["*"]
 	}
-	return best
+	switch zstd, gzip, identity := of("zstd"), of("gzip"), quality["identity"]; {
+	case zstd > 0 && zstd >= gzip && zstd >= identity:
+		return "zstd"
+	case gzip > 0 && gzip >= identity:
+		return "gzip"
+	}
+	return ""
 }
 
 var (

@@ -90,7 +90,7 @@ func (a *API) plan(c *call, query url.Values) (plan, error) {
 		return p, err
 	}
 	limits := a.config.Limits
-	if bars, combos := int64(len(p.series)), int64(len(p.combos)); limits.Work > 0 && bars > limits.Work/combos {
+	if bars, combos := int64(len(p.series)), int64(len(p.combos)); bars > limits.Work/combos {
 		return p, refuse(overLimit, fmt.Sprintf("%d bars x %d combos are over the limit of work, %d", bars, combos, limits.Work))
 	}
 	return p, nil

@@ -2,6 +2,20 @@ package middleware
 
 import "net/http"
 
+// CloseWhile makes every answer the last of its connection while draining is
+// true, so that clients with a pool of connections go elsewhere by themselves,
+// before the connections are closed under them.
+func CloseWhile(draining func() bool) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if draining() {
+				w.Header().Set("Connection", "close")
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
 // BodyLimit refuses bodies that are longer than limit bytes: by tooLarge,
 // before anything is read, if the length is declared, else by an
 // *http.MaxBytesError from the body once the limit is passed.

@@ -62,7 +62,9 @@ func (w *recorder) Write(p []byte) (int, error) {
 		w.exchange.Status = http.StatusOK
 	}
 	n, err := w.ResponseWriter.Write(p)
-	w.exchange.BytesOut += int64(n)
+	if w.exchange.Method != http.MethodHead { // whose answer has no body on the wire
+		w.exchange.BytesOut += int64(n)
+	}
 	return n, err
 }
 

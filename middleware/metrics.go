@@ -133,10 +133,7 @@ func (m *Metrics) Begin(*Exchange) { m.inFlight.Inc() }
 // End implements Observer.
 func (m *Metrics) End(ex *Exchange) {
 	m.inFlight.Dec()
-	endpoint, ok := m.labels.Endpoints[ex.Route]
-	if !ok {
-		endpoint = Other
-	}
+	endpoint := m.endpoint(ex)
 	m.requests.WithLabelValues(endpoint, m.statuses.label(ex.Status)).Inc()
 	if ex.Panicked {
 		m.panics.Inc()
@@ -162,6 +159,17 @@ func (m *Metrics) End(ex *Exchange) {
 			o.Observe(spent.Seconds())
 		}
 	}
+}
+
+// endpoint returns the label of the route, or of the path if the request was
+// refused before it was routed.
+func (m *Metrics) endpoint(ex *Exchange) string {
+	for _, pattern := range []string{ex.Route, ex.Path} {
+		if endpoint, ok := m.labels.Endpoints[pattern]; ok {
+			return endpoint
+		}
+	}
+	return Other
 }
 
 func (m *Metrics) rejection(reason string) prometheus.Counter {

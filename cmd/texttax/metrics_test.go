@@ -84,7 +84,7 @@ func TestServerTimingAndMetricsTellTheSame(t *testing.T) {
 
 // newTestStack serves everything but the program around it.
 func newTestStack() *stack {
-	return newStack(handlers.Config{Limits: handlers.DefaultLimits, Queue: handlers.DefaultQueue, Log: slog.New(slog.DiscardHandler)}, false)
+	return newStack(handlers.Config{Queue: handlers.DefaultQueue, Log: slog.New(slog.DiscardHandler)}, false)
 }
 
 func TestThePhasesCoverTheHandlersWallTime(t *testing.T) {

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -19,12 +21,12 @@ type serveCommand struct {
 	Listen      []string `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address to serve on; may be given several times. Port 0 takes a free port; the address is printed. Default: ${default}."`
 	AdminListen string   `placeholder:"HOST:PORT" help:"Serve /metrics, /healthz, /readyz and /debug/pprof/ on this address instead. Without it there is no pprof."`
 
-	BodyMax   units.Base2Bytes `default:"64MiB" help:"Largest body, on the wire and once its content encoding is undone."`
-	BarsMax   int              `default:"10000000" help:"Longest series, in bars."`
-	CombosMax int              `default:"100000" help:"Most combos of a sweep."`
-	WorkMax   int64            `default:"20000000000" help:"Most work of a sweep, in bars x combos."`
-	Slots     int              `default:"0" help:"Goroutines that compute at a time, over all requests; at most one a core, which is what 0 means."`
-	QueueMax  int              `default:"1024" help:"Most requests that wait for a compute slot; beyond it the answer is 503."`
+	BodyMax   size  `default:"64MiB" help:"Largest body, on the wire and once its content encoding is undone."`
+	BarsMax   int   `default:"10000000" help:"Longest series, in bars."`
+	CombosMax int   `default:"100000" help:"Most combos of a sweep."`
+	WorkMax   int64 `default:"20000000000" help:"Most work of a sweep, in bars x combos."`
+	Slots     int   `default:"0" help:"Goroutines that compute at a time, over all requests; at most one a core, which is what 0 means."`
+	QueueMax  int   `default:"1024" help:"Most requests that wait for a compute slot; beyond it the answer is 503."`
 
 	Compress handlers.Compression `default:"off" enum:"off,text,all" help:"Answers to compress when the client's Accept-Encoding asks for it: off, text (JSON only) or all."`
 
@@ -35,6 +37,23 @@ type serveCommand struct {
 
 	LogFormat string     `default:"text" enum:"text,json" help:"Form of the log on standard error: text or json."`
 	LogLevel  slog.Level `default:"info" help:"Least level that is logged: debug, info, warn or error. Requests are info."`
+}
+
+// size is a number of bytes, such as 64MiB or 1000.
+type size int64
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (s *size) UnmarshalText(text []byte) error {
+	if n, err := strconv.ParseInt(string(text), 10, 64); err == nil {
+		*s = size(n)
+		return nil
+	}
+	n, err := units.ParseBase2Bytes(string(text))
+	if err != nil || n < 0 {
+		return fmt.Errorf("%q is no size; sizes are like 1000, 64KiB or 64MiB", text)
+	}
+	*s = size(n)
+	return nil
 }
 
 // Help is shown by texttax serve --help.
@@ -57,6 +76,9 @@ func (c *serveCommand) Validate() error {
 		if limit.value < 1 {
 			return fmt.Errorf("%s must be at least 1, not %d", limit.flag, limit.value)
 		}
+	}
+	if len(c.Listen) == 0 || slices.Contains(c.Listen, "") {
+		return errors.New("--listen needs an address, such as 127.0.0.1:8080")
 	}
 	if c.Slots < 0 || c.QueueMax < 0 {
 		return errors.New("--slots and --queue-max must not be negative")
@@ -162,6 +184,8 @@ func (c *serveCommand) server(h http.Handler, log *slog.Logger) *http.Server {
 		ReadHeaderTimeout: c.HeaderTimeout,
 		IdleTimeout:       c.IdleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		// Or OPTIONS * would be answered past the middleware.
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 }

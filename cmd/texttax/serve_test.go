@@ -209,7 +209,7 @@ func TestHelpTeaches(t *testing.T) {
 
 func TestAWrongCommandLineIsRefusedWithStatus2(t *testing.T) {
 	for _, args := range [][]string{
-		{}, {"serv"}, {"serve", "--lisen", ":0"}, {"serve", "--body-max", "lots"}, {"serve", "--body-max", "0B"},
+		{}, {"serv"}, {"serve", "--lisen", ":0"}, {"serve", "--body-max", "lots"}, {"serve", "--body-max", "0B"}, {"serve", "--body-max", "-1"}, {"serve", "--listen", ""},
 		{"serve", "--compress", "maybe"}, {"serve", "--slots", "-1"}, {"serve", "--idle-timeout", "0s"},
 	} {
 		err := run(context.Background(), args, io.Discard, io.Discard)
@@ -244,6 +244,9 @@ func TestReadinessFailsBeforeTheListenersClose(t *testing.T) {
 		}
 		_ = r.Body.Close()
 		if r.StatusCode == http.StatusServiceUnavailable {
+			if !r.Close {
+				t.Error("a client would keep the connection for a next request")
+			}
 			break
 		}
 	}

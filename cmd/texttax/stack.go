@@ -39,13 +39,15 @@ func newStack(config handlers.Config, separateAdmin bool) *stack {
 		r.Use(
 			middleware.Track(metrics, requestLog),
 			middleware.Recover(config.Log, api.Fail),
-			middleware.BodyLimit(config.Limits.BodyBytes, api.TooLarge),
+			middleware.CloseWhile(func() bool { return config.Ready != nil && !config.Ready() }),
+			middleware.BodyLimit(api.Limits().BodyBytes, api.TooLarge),
 		)
 		return r
 	}
 	exposition := promhttp.HandlerFor(registry, promhttp.HandlerOpts{
-		EnableOpenMetrics: true,
-		ErrorLog:          slog.NewLogLogger(config.Log.Handler(), slog.LevelError),
+		// No OpenMetrics: by its rules the Go collector's gauge and counter of
+		// allocated bytes are of one name.
+		ErrorLog: slog.NewLogLogger(config.Log.Handler(), slog.LevelError),
 	})
 
 	public := newRouter()
