@@ -10,6 +10,7 @@ package encoding
 
 import (
 	"fmt"
+	"strings"
 
 	"texttax/kernel"
 )
@@ -132,10 +133,11 @@ func (req *Request) checkCombos(field string, n int) error {
 	return nil
 }
 
-// invalidPrice notes the first invalid element of Close.
-func (req *Request) invalidPrice(index int, detail string) {
+// invalidPrice notes the first invalid element of Close. The parts of the
+// detail are joined only then: there may be millions that come after it.
+func (req *Request) invalidPrice(index int, detail ...string) {
 	if req.Invalid == nil {
-		req.Invalid = &Error{Kind: Invalid, Field: "close", Index: index, Detail: detail}
+		req.Invalid = &Error{Kind: Invalid, Field: "close", Index: index, Detail: strings.Join(detail, "")}
 	}
 }
 

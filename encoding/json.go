@@ -23,43 +23,6 @@ type jsonCodec struct{}
 func (jsonCodec) Name() string      { return "json" }
 func (jsonCodec) MediaType() string { return "application/json" }
 
-// requestKeys are the keys of a request in the formats that have maps, and
-// resultKeys those of an answer.
-var (
-	requestKeys = []string{"close", "params", "lengths", "dataset", "fee"}
-	resultKeys  = []string{"pnl", "trades", "open"}
-)
-
-const (
-	keyClose = iota
-	keyParams
-	keyLengths
-	keyDataset
-	keyFee
-)
-
-const (
-	keyPnL = iota
-	keyTrades
-	keyOpen
-)
-
-// knownKey returns the place of name among the known keys, and an error if it
-// is none of them or has been seen before.
-func knownKey(name string, known []string, seen *uint32) (int, error) {
-	for i, k := range known {
-		if k != name {
-			continue
-		}
-		if *seen&(1<<i) != 0 {
-			return 0, malformedAt(k, -1, "is given twice")
-		}
-		*seen |= 1 << i
-		return i, nil
-	}
-	return 0, malformed("unknown key %s; known are %q", strconv.Quote(truncate(name)), known)
-}
-
 func (jsonCodec) Decode(body []byte, req *Request) error {
 	s := &jsonScanner{text: body}
 	err := s.object(requestKeys, func(key int) error {
@@ -97,7 +60,7 @@ func decodeJSONSeries(s *jsonScanner, req *Request) error {
 			if err != nil {
 				return err
 			}
-			req.invalidPrice(i, "must be a number, not "+kind)
+			req.invalidPrice(i, "must be a number, not ", kind)
 			series = append(series, math.NaN())
 			return nil
 		}
@@ -111,14 +74,6 @@ func decodeJSONSeries(s *jsonScanner, req *Request) error {
 	}
 	req.Close = nonNil(series)
 	return nil
-}
-
-// nonNil makes an empty slice differ from none.
-func nonNil[T any](s []T) []T {
-	if s == nil {
-		return []T{}
-	}
-	return s
 }
 
 func decodeJSONParams(s *jsonScanner, req *Request) error {
@@ -160,10 +115,6 @@ func decodeJSONParams(s *jsonScanner, req *Request) error {
 	}
 	req.Params = nonNil(params)
 	return nil
-}
-
-func wrongWindowCount(combo, n int) *Error {
-	return invalidAt("params", combo, "must have six windows (%q), not %d", kernel.WindowNames, n)
 }
 
 func decodeJSONLengths(s *jsonScanner, req *Request) error {
@@ -209,15 +160,6 @@ func decodeJSONDataset(s *jsonScanner, req *Request) error {
 		return err
 	}
 	return req.setDataset(id)
-}
-
-// setDataset sets the id of the series. An empty one would look unset.
-func (req *Request) setDataset(id string) error {
-	if id == "" {
-		return invalidAt("dataset", -1, "must not be empty")
-	}
-	req.Dataset = id
-	return nil
 }
 
 func decodeJSONFee(s *jsonScanner, req *Request) error {
@@ -389,25 +331,4 @@ func (jsonCodec) DecodeResults(body []byte, res *kernel.Results) error {
 		return err
 	}
 	return checkColumns(res)
-}
-
-// appendResult appends a whole number to the column trades or open.
-func appendResult(res *kernel.Results, key, index int, v int64) error {
-	if key == keyTrades {
-		res.Trades = append(res.Trades, v)
-		return nil
-	}
-	if v < -1 || v > 1 {
-		return invalidAt("open", index, "must be -1, 0 or 1, not %d", v)
-	}
-	res.Open = append(res.Open, int8(v))
-	return nil
-}
-
-// checkColumns checks that the columns of an answer are of one length.
-func checkColumns(res *kernel.Results) error {
-	if len(res.PnL) != len(res.Trades) || len(res.PnL) != len(res.Open) {
-		return malformed("an answer has %d pnl, %d trades and %d open", len(res.PnL), len(res.Trades), len(res.Open))
-	}
-	return nil
 }

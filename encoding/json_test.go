@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,6 +29,19 @@ func TestJSONReadsTheSameFromAllItsSpellings(t *testing.T) {
 		for _, c := range jsonCodecs {
 			if got := mustDecode(t, c, []byte(text)); !sameRequest(got, want) {
 				t.Errorf("%s, %s: %+v", c.Name(), name, got)
+			}
+		}
+	}
+}
+
+func TestJSONReadsWholeNumbersExactly(t *testing.T) {
+	for text, want := range map[string]int64{
+		"10": 10, "10.0": 10, "1e1": 10, "1E+1": 10, "100e-1": 10, "0.1e2": 10, "10.000000000000000000000000": 10, "-3.0": -3, "0": 0, "0e5": 0, "-0": 0, "0.000e-99999999999999999999": 0,
+		"9007199254740993.0": 9007199254740993, "9223372036854775807.0": math.MaxInt64, "922337203685477580.7e1": math.MaxInt64, "-9223372036854775808": math.MinInt64, "9.2e18": 9200000000000000000,
+	} {
+		for _, c := range jsonCodecs {
+			if got := mustDecode(t, c, []byte(`{"lengths":[`+text+`]}`)).Lengths[0]; got != want {
+				t.Errorf("%s reads %s as %d", c.Name(), text, got)
 			}
 		}
 	}
@@ -76,6 +91,37 @@ func TestJSONWritesTheShortestTextThatReadsBack(t *testing.T) {
 		res := &kernel.Results{PnL: []float64{math.Copysign(0, -1)}, Trades: []int64{0}, Open: []int8{0}}
 		if got, err := c.AppendResults(nil, res); string(got) != `{"pnl":[-0.0],"trades":[0],"open":[0]}` {
 			t.Errorf("%s writes negative zero as %s, %v", c.Name(), got, err)
+		}
+	}
+}
+
+func TestTheStandardLibraryReallyReadsUsualBodies(t *testing.T) {
+	for _, text := range []string{
+		`{"close":[100,101.5],"params":[[3,6,2,1,2,3]],"fee":0}`, `{"lengths":[6,8],"dataset":"gbm42"}`, `{"close":[],"params":[],"lengths":[]}`,
+	} {
+		req := new(Request)
+		if !decodeStd([]byte(text), req) {
+			t.Errorf("%s is left to the plain reader", text)
+		}
+		if want := mustDecode(t, JSON, []byte(text)); !sameRequest(req, want) {
+			t.Errorf("%s reads as %+v", text, req)
+		}
+	}
+}
+
+func TestJSONStdAllocatesNoMoreThanTheLimitsAllow(t *testing.T) {
+	for name, body := range map[string]string{
+		"empty combos": `{"params":[` + strings.Repeat("[],", 1<<20) + `[]]}`,
+		"many closes":  `{"close":[` + strings.Repeat("1,", 1<<20) + `1]}`,
+	} {
+		req := new(Request)
+		req.Reset(Limits{Bars: 1 << 16, Combos: 1 << 10})
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := JSONStd.Decode([]byte(body), req)
+		runtime.ReadMemStats(&after)
+		if all := after.TotalAlloc - before.TotalAlloc; err == nil || all > 8<<20 {
+			t.Errorf("%s: %v, %d bytes", name, err, all)
 		}
 	}
 }
@@ -151,6 +197,10 @@ func TestJSONRefuses(t *testing.T) {
 		{"a window in quotes", `{"params":[[1,2,"10",4,5,6]]}`, Invalid, "params.hma_smooth", 0},
 		{"a window that is null", `{"params":[[1,2,3,null,5,6]]}`, Invalid, "params.hma3_third", 0},
 		{"a window beyond 2^63", `{"params":[[1,2,3,4,9223372036854775808,6]]}`, Invalid, "params.hma3_half", 0},
+		{"a window that is almost whole", `{"params":[[10.00000000000000000001,2,3,4,5,6]]}`, Invalid, "params.hma_half", 0},
+		{"a window of 1e-1", `{"params":[[1e-1,2,3,4,5,6]]}`, Invalid, "params.hma_half", 0},
+		{"a window of 1e99999999999999999999", `{"params":[[1e99999999999999999999,2,3,4,5,6]]}`, Invalid, "params.hma_half", 0},
+		{"a window of 1e-99999999999999999999", `{"params":[[1e-99999999999999999999,2,3,4,5,6]]}`, Invalid, "params.hma_half", 0},
 		{"a window of 1e300", `{"params":[[1,2,3,4,5,1e300]]}`, Invalid, "params.hma3_full", 0},
 		{"half a length", `{"lengths":[6,6.5]}`, Invalid, "lengths", 1},
 		{"a length that is null", `{"lengths":[6,8,null]}`, Invalid, "lengths", 2},
@@ -255,13 +305,27 @@ func FuzzJSONDecode(f *testing.F) {
 
 func FuzzJSONDecodeResults(f *testing.F) {
 	f.Add([]byte(`{"pnl":[1.5,-2],"trades":[3,4],"open":[1,-1]}`))
-	f.Add([]byte(`{"pnl":[null],"trades":[],"open":[2]}`))
+	for _, seed := range []string{
+		`{"pnl":[null],"trades":[],"open":[2]}`, `{"pnl":[1],"trades":[null],"open":[0]}`, `{"pnl":[1],"trades":[1],"open":[5]}`,
+		`{"PNL":[1],"trades":[1],"open":[1]}`, `{"pnl":[1],"pnl":[1],"trades":[1],"open":[1]}`, `{"pnl":[0],"trades":[0],"open":[0],"x":1}`,
+		`{"pnl":[0],"trades":[2.0],"open":[0]}`,
+	} {
+		f.Add([]byte(seed))
+	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		for _, c := range jsonCodecs {
-			var res kernel.Results
-			if err := c.DecodeResults(body, &res); err == nil && (len(res.PnL) != len(res.Trades) || len(res.PnL) != len(res.Open)) {
-				t.Fatalf("%q reads as columns of different lengths: %+v", body, res)
-			}
+		var plain, std kernel.Results
+		plainErr, stdErr := JSON.DecodeResults(body, &plain), JSONStd.DecodeResults(body, &std)
+		if fmt.Sprint(plainErr) != fmt.Sprint(stdErr) {
+			t.Fatalf("%q: json says %v, json-std says %v", body, plainErr, stdErr)
+		}
+		if plainErr != nil {
+			return
+		}
+		if !sameBits(plain.PnL, std.PnL) || !slices.Equal(plain.Trades, std.Trades) || !slices.Equal(plain.Open, std.Open) {
+			t.Fatalf("%q: json reads %+v, json-std reads %+v", body, plain, std)
+		}
+		if len(plain.PnL) != len(plain.Trades) || len(plain.PnL) != len(plain.Open) {
+			t.Fatalf("%q reads as columns of different lengths: %+v", body, plain)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 	"unsafe"
 )
@@ -188,22 +189,48 @@ func parseFloat(text, field string, index int) (float64, error) {
 }
 
 // parseWhole returns a number's text as a whole number, which may be written
-// like 10, 10.0 or 1e1.
+// like 10, 10.0 or 1e1. It looks at the decimals, so that nothing is rounded.
 func parseWhole(text, field string, index int) (int64, error) {
 	v, err := strconv.ParseInt(text, 10, 64)
-	if err == nil {
-		return v, nil
-	}
 	if errors.Is(err, strconv.ErrSyntax) { // a point or an exponent
-		f, err := parseFloat(text, field, index)
-		if err != nil {
-			return 0, err
-		}
-		if v, ok := wholeInt64(f); ok {
-			return v, nil
-		}
+		v, err = parseDecimal(text)
 	}
-	return 0, invalidAt(field, index, "must be a whole number below 2^63, not %s", truncate(text))
+	if err != nil {
+		return 0, invalidAt(field, index, "must be a whole number below 2^63, not %s", truncate(text))
+	}
+	return v, nil
+}
+
+// parseDecimal returns a number's text as a whole number, and strconv's errors
+// if it is none.
+func parseDecimal(text string) (int64, error) {
+	mantissa, exponent := text, "0"
+	if e := strings.IndexAny(text, "eE"); e >= 0 {
+		mantissa, exponent = text[:e], text[e+1:]
+	}
+	sign := ""
+	if mantissa[0] == '-' {
+		sign, mantissa = "-", mantissa[1:]
+	}
+	before, after, _ := strings.Cut(mantissa, ".")
+	digits := strings.TrimLeft(before+after, "0")
+	if digits == "" {
+		return 0, nil
+	}
+	shift, err := strconv.Atoi(exponent)
+	if err != nil {
+		return 0, err
+	}
+	digits = strings.TrimRight(digits, "0")
+	// The first digit that is not 0 stands this far before the point.
+	integral := len(strings.TrimLeft(before, "0")) + shift
+	if strings.Trim(before, "0") == "" {
+		integral = shift - (len(after) - len(strings.TrimLeft(after, "0")))
+	}
+	if integral < len(digits) || integral > 19 {
+		return 0, strconv.ErrRange
+	}
+	return strconv.ParseInt(sign+digits+strings.Repeat("0", integral-len(digits)), 10, 64)
 }
 
 // string consumes a string and returns what it stands for.

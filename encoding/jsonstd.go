@@ -24,12 +24,13 @@ type jsonStd struct{ jsonCodec }
 
 func (jsonStd) Name() string { return "json-std" }
 
+// stdRequest is a request as it is written. What is not given is left out.
 type stdRequest struct {
-	Close   []float64 `json:"close,omitempty"`
-	Params  [][]int64 `json:"params,omitempty"`
-	Lengths []int64   `json:"lengths,omitempty"`
-	Dataset string    `json:"dataset,omitempty"`
-	Fee     *float64  `json:"fee,omitempty"`
+	Close   []float64       `json:"close,omitzero"`
+	Params  []kernel.Params `json:"params,omitzero"`
+	Lengths []int64         `json:"lengths,omitzero"`
+	Dataset string          `json:"dataset,omitzero"`
+	Fee     *float64        `json:"fee,omitzero"`
 }
 
 type stdResults struct {
@@ -47,20 +48,27 @@ func (c jsonStd) Decode(body []byte, req *Request) error {
 	return c.jsonCodec.Decode(body, req)
 }
 
-// mayExceed tells whether a body has more values than the limits allow, which
-// encoding/json would allocate before anyone could say so.
+// mayExceed tells whether a body has more values or arrays than the limits
+// allow, which encoding/json would allocate before anyone could say so.
 func mayExceed(body []byte, limits Limits) bool {
 	if limits.Bars == 0 || limits.Combos == 0 {
 		return false
 	}
-	return bytes.Count(body, []byte{','}) > limits.Bars+7*limits.Combos
+	return bytes.Count(body, []byte{','}) > limits.Bars+7*limits.Combos ||
+		bytes.Count(body, []byte{'['}) > limits.Combos+len(requestKeys)
 }
 
 // decodeStd reports whether encoding/json could read body, and nothing in
 // what it read is doubtful.
 func decodeStd(body []byte, req *Request) bool {
 	d := json.NewDecoder(bytes.NewReader(body))
-	var in stdRequest
+	var in struct {
+		Close   []float64
+		Params  [][]int64 // of any length, so that a wrong one is seen
+		Lengths []int64
+		Dataset string
+		Fee     *float64
+	}
 	seen := uint32(0)
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return false
@@ -135,12 +143,11 @@ func (c jsonStd) Append(dst []byte, req *Request) ([]byte, error) {
 	if i := unspeakable(req.Close); i >= 0 {
 		return dst, notInJSON("close", i, req.Close[i])
 	}
-	// omitempty can't tell none from empty, and negative zero would lose its
-	// sign in Python. The plain codec can say both.
-	if req.Close != nil && len(req.Close) == 0 || req.Params != nil || req.Lengths != nil || slices.ContainsFunc(req.Close, isNegativeZero) {
+	// Negative zero would lose its sign in Python.
+	if slices.ContainsFunc(req.Close, isNegativeZero) {
 		return c.jsonCodec.Append(dst, req)
 	}
-	out := stdRequest{Close: req.Close, Dataset: req.Dataset}
+	out := stdRequest{Close: req.Close, Params: req.Params, Lengths: req.Lengths, Dataset: req.Dataset}
 	if req.HasFee {
 		out.Fee = &req.Fee
 	}
@@ -167,9 +174,23 @@ func appendStd(dst []byte, v any) ([]byte, error) {
 
 func (c jsonStd) DecodeResults(body []byte, res *kernel.Results) error {
 	var in stdResults
-	if err := json.Unmarshal(body, &in); err != nil || doubtful(in.PnL) {
+	if err := json.Unmarshal(body, &in); err != nil || !plainResults(body, &in) {
 		return c.jsonCodec.DecodeResults(body, res)
 	}
 	*res = kernel.Results{PnL: in.PnL, Trades: in.Trades, Open: in.Open}
 	return checkColumns(res)
+}
+
+// plainResults reports whether encoding/json can be believed: each column is
+// there once, under its own name, with no null in it and no side that is none.
+func plainResults(body []byte, in *stdResults) bool {
+	if in.PnL == nil || in.Trades == nil || in.Open == nil || bytes.Count(body, []byte{'"'}) != 2*len(resultKeys) || bytes.Contains(body, []byte("null")) {
+		return false
+	}
+	for _, key := range resultKeys {
+		if !bytes.Contains(body, []byte(`"`+key+`"`)) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(in.Open, func(side int8) bool { return side < -1 || side > 1 })
 }

@@ -137,7 +137,7 @@ func (r *msgpackReader) series(req *Request) error {
 		}
 		req.Close = grow(&req.series, int(h.bits))
 		rest := r.rest()
-		used := decodeMsgpackFloats(req.Close, rest, req.invalidPrice)
+		used := decodeMsgpackFloats(req.Close, rest, func(i int, detail string) { req.invalidPrice(i, detail) })
 		req.Close = nonNil(req.Close)
 		r.skip(used)
 		return nil

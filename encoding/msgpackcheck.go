@@ -35,6 +35,15 @@ var msgpackKindWords = [...]string{
 	"a string", "binary data", "an array", "a map", "an extension",
 }
 
+// msgpackNoNumber says of each kind that it is no number. The texts are made
+// once, since a body can hold millions of such elements.
+var msgpackNoNumber = func() (texts [len(msgpackKindWords)]string) {
+	for kind, words := range msgpackKindWords {
+		texts[kind] = "must be a number, not " + words
+	}
+	return texts
+}()
+
 // String returns the kind in words.
 func (k msgpackKind) String() string { return msgpackKindWords[k] }
 
@@ -193,7 +202,7 @@ func (h *msgpackHead) float64() (v float64, detail string) {
 	case msgpackUint:
 		v, exact = exactUint64(h.bits)
 	default:
-		return math.NaN(), "must be a number, not " + h.kind.String()
+		return math.NaN(), msgpackNoNumber[h.kind]
 	}
 	if !exact {
 		return math.NaN(), "is an integer that float64 can't hold exactly"

@@ -75,7 +75,7 @@ func ForContentType(header string) (Codec, error) {
 	if base == nil {
 		hint := ""
 		if name == "application/x-www-form-urlencoded" {
-			hint = ` (curl sends that by itself: add -H 'Content-Type: application/octet-stream')`
+			hint = ` (curl sends that by itself: say what it is, with -H 'Content-Type: application/json' or -H 'Content-Type: application/octet-stream')`
 		}
 		return nil, unsupportedType(strconv.Quote(truncate(name)) + " is not supported" + hint)
 	}
@@ -109,11 +109,9 @@ func ForAccept(accept []string, request Codec) (Codec, error) {
 		return request, nil
 	}
 	var ranges []mediaRange
-	for _, header := range accept {
-		for element := range splitElements(header) {
-			if r, ok := parseRange(element); ok {
-				ranges = append(ranges, r)
-			}
+	for _, e := range ParseAccept(accept) {
+		if r, ok := rangeOf(e); ok {
+			ranges = append(ranges, r)
 		}
 	}
 	best, bestQuality := Codec(nil), 0.0
@@ -168,31 +166,54 @@ func quality(ranges []mediaRange, codec Codec) float64 {
 	return q
 }
 
-// parseRange reads one element of an Accept header. What can't be parsed, or
-// is no type of ours, matches nothing.
-func parseRange(element string) (mediaRange, bool) {
-	name, parameters, err := mime.ParseMediaType(element)
-	if err != nil {
-		return mediaRange{}, false
+// rangeOf returns what an element of an Accept header asks for, and false if
+// that is nothing of ours.
+func rangeOf(e AcceptElement) (mediaRange, bool) {
+	r := mediaRange{any: e.Name == "*/*", application: e.Name == "application/*", codec: forName(e.Name), quality: e.Quality}
+	if r.codec == nil {
+		return r, r.any || r.application
 	}
-	r := mediaRange{any: name == "*/*", application: name == "application/*", codec: forName(name), quality: 1}
-	for key, value := range parameters {
-		if key == "q" {
-			if r.quality, err = strconv.ParseFloat(value, 64); err != nil || !(r.quality >= 0 && r.quality <= 1) {
-				return mediaRange{}, false
-			}
-			continue
-		}
-		if r.codec == nil {
-			continue
-		}
-		if variant := forParameter(r.codec, key, value); variant != nil {
+	base := r.codec
+	for key, value := range e.Parameters {
+		if variant := forParameter(base, key, value); variant != nil {
 			r.codec, r.variant = variant, true
-		} else if definesVariant(r.codec, key) {
+		} else if definesVariant(base, key) {
 			return mediaRange{}, false
 		}
 	}
-	return r, r.any || r.application || r.codec != nil
+	return r, true
+}
+
+// AcceptElement is one element of a header such as Accept or Accept-Encoding.
+type AcceptElement struct {
+	Name       string            // in lower case
+	Parameters map[string]string // by name in lower case, without q
+	Quality    float64           // 0 to 1
+}
+
+// ParseAccept reads headers of the syntax of RFC 9110 section 12.4: elements
+// with parameters, of which q is the quality, 1 if it is not given. Elements
+// that can't be parsed, or whose quality is no number from 0 to 1, are left
+// out.
+func ParseAccept(headers []string) []AcceptElement {
+	var elements []AcceptElement
+	for _, header := range headers {
+		for text := range splitElements(header) {
+			name, parameters, err := mime.ParseMediaType(text)
+			if err != nil {
+				continue
+			}
+			quality := 1.0
+			if q, given := parameters["q"]; given {
+				if quality, err = strconv.ParseFloat(q, 64); err != nil || !(quality >= 0 && quality <= 1) {
+					continue
+				}
+				delete(parameters, "q")
+			}
+			elements = append(elements, AcceptElement{name, parameters, quality})
+		}
+	}
+	return elements
 }
 
 func forName(name string) Codec {

@@ -8,7 +8,7 @@ import (
 	"cmp"
 	"log/slog"
 	"net/http"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/go-chi/chi/v5"
@@ -174,7 +174,7 @@ func allowedMethods(r chi.Routes, q *http.Request) string {
 			allowed = append(allowed, method)
 		}
 	}
-	sort.Strings(allowed)
+	slices.Sort(allowed)
 	return strings.Join(allowed, ", ")
 }
 

@@ -40,7 +40,7 @@ func (a *API) readBody(r *http.Request, ex *middleware.Exchange, codec encoding.
 		defer z.release()
 		in, length = z, -1
 	default:
-		return refuse(unsupportedCode, fmt.Sprintf("content encoding %.64q is not supported; supported is one of %s", coding, acceptedEncodings))
+		return refuse(unsupportedCoding, fmt.Sprintf("content encoding %.64q is not supported; supported is one of %s", coding, acceptedEncodings))
 	}
 	decoding := coding != ""
 	if decoding {
@@ -83,7 +83,7 @@ func (a *API) bodyError(err error, wire *wireReader, r *http.Request, decoding b
 	case errors.As(err, &tooLarge):
 		return tooLarge
 	case errors.Is(err, zstd.ErrWindowSizeExceeded):
-		return refuse(unsupportedCode, fmt.Sprintf("the zstd frame needs a window of more than %d bytes, which levels above 19 do", maxZstdWindow))
+		return refuse(unsupportedCoding, fmt.Sprintf("the zstd frame needs a window of more than %d bytes, which levels above 19 do", maxZstdWindow))
 	case wire.failure == nil && decoding:
 		return refuse(malformedBody, "the body is not what its content encoding says, or is cut short")
 	case errors.Is(wire.failure, io.ErrUnexpectedEOF) && r.ContentLength >= 0:
@@ -108,7 +108,9 @@ func (w *wireReader) Read(p []byte) (int, error) {
 	n, err := w.body.Read(p)
 	w.exchange.Clock.Enter(around)
 	w.exchange.BytesIn += int64(n)
-	if err != nil && !errors.Is(err, io.EOF) {
+	if errors.Is(err, io.EOF) {
+		w.exchange.BodyRead = true
+	} else if err != nil {
 		w.failure = err
 	}
 	return n, err

@@ -2,12 +2,7 @@ package handlers
 
 import (
 	"fmt"
-	"maps"
-	"math"
 	"net/http"
-	"net/url"
-	"slices"
-	"strconv"
 	"sync"
 
 	"texttax/encoding"
@@ -34,10 +29,11 @@ var calls = sync.Pool{New: func() any { return new(call) }}
 const maxRetainedCombos = 1 << 16
 
 func (c *call) release() {
+	// First the request, which may lie in the memory that is given back next.
+	c.request.Reset(encoding.Limits{})
 	c.in.release()
 	c.out.release()
 	c.in, c.out, c.answer, c.wire = nil, nil, nil, wireReader{}
-	c.request.Reset(encoding.Limits{})
 	if cap(c.combos) > maxRetainedCombos || cap(c.results.PnL) > maxRetainedCombos {
 		c.combos, c.results = nil, kernel.Results{}
 	}
@@ -93,45 +89,4 @@ func (c *call) checkOp(want encoding.Op, path string) error {
 		return nil
 	}
 	return refuseField(invalidValue, "opcode", fmt.Sprintf("opcode: is %d, but %s takes frames of opcode %d", c.request.Op-1, path, want-1))
-}
-
-// parseQuery returns the query's parameters, of which only the known ones may
-// be there, and each only once.
-func parseQuery(r *http.Request, known ...string) (url.Values, error) {
-	if r.URL.RawQuery == "" {
-		return nil, nil
-	}
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return nil, refuse(malformedQuery, "the query can't be parsed: it is name=value pairs, percent-encoded and joined by &")
-	}
-	for _, name := range slices.Sorted(maps.Keys(query)) {
-		values := query[name]
-		if !slices.Contains(known, name) {
-			if len(known) == 0 {
-				return nil, refuse(malformedQuery, fmt.Sprintf("unknown parameter %.64q; there are none here", name))
-			}
-			return nil, refuse(malformedQuery, fmt.Sprintf("unknown parameter %.64q; known are %q", name, known))
-		}
-		if len(values) > 1 {
-			return nil, refuseField(malformedQuery, name, name+": is given "+strconv.Itoa(len(values))+" times")
-		}
-	}
-	return query, nil
-}
-
-// checkPrices refuses the first close that is no price. alien is the first
-// element that the decoder could not even store.
-func checkPrices(series []float64, alien *encoding.Error) error {
-	for i, v := range series {
-		if v > 0 && v <= math.MaxFloat64 {
-			continue
-		}
-		if alien != nil && alien.Index == i {
-			return alien
-		}
-		return &refusal{reason: invalidValue, field: "close", index: i,
-			detail: fmt.Sprintf("close[%d]: a price must be a finite number above 0, not %v", i, v)}
-	}
-	return nil
 }

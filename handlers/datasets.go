@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"sort"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/go-chi/chi/v5"
@@ -76,12 +77,12 @@ func (a *API) listDatasets(w http.ResponseWriter, r *http.Request) error {
 	for id, set := range a.datasets {
 		list = append(list, listed{ID: id, Bars: set.bars, Bytes: 8 * set.bars, ETag: set.etag()})
 	}
-	sort.Slice(list, func(i, j int) bool { return list[i].ID < list[j].ID })
+	slices.SortFunc(list, func(a, b listed) int { return strings.Compare(a.ID, b.ID) })
 	body, err := json.Marshal(list)
 	if err != nil {
 		return err
 	}
-	a.write(w, r, "application/json", http.StatusOK, append(body, '\n'))
+	a.write(w, "application/json", http.StatusOK, append(body, '\n'))
 	return nil
 }
 
@@ -103,10 +104,10 @@ func pathID(r *http.Request) (string, error) {
 // getDataset serves GET /datasets/{id}: the series in the format that the
 // client accepts, JSON if it has no wish.
 func (a *API) getDataset(w http.ResponseWriter, r *http.Request) error {
+	a.negotiated(w)
 	if _, err := parseQuery(r); err != nil {
 		return err
 	}
-	a.negotiated(w)
 	id, err := pathID(r)
 	if err != nil {
 		return err

@@ -6,10 +6,8 @@ import (
 	_ "embed"
 	"encoding/base64"
 	htmltemplate "html/template"
-	"mime"
 	"net/http"
 	"regexp"
-	"strconv"
 	"strings"
 	texttemplate "text/template"
 
@@ -97,7 +95,7 @@ func homeFor(host string) *homePage {
 			{Name: middleware.TransitOut.String(), Text: "The answer is handed to the operating system."},
 		},
 		Notes: []string{
-			"The header Server-Timing of each answer has the phases in milliseconds, all but transit_out; curl -i shows it.",
+			"The header Server-Timing of answers has the phases in milliseconds, all but transit_out; curl -i shows it.",
 			"What the service sees of transit is a lower bound, since a write ends when the operating system has the bytes. " +
 				"The client's wall time minus the phases from decompress to compress is the honest figure.",
 		},
@@ -143,7 +141,7 @@ func (a *API) home(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	a.write(w, r, mediaType, http.StatusOK, page.Bytes())
+	a.write(w, mediaType, http.StatusOK, page.Bytes())
 	return nil
 }
 
@@ -165,35 +163,17 @@ func shellHost(host string) string {
 // for plain text. Whoever likes both alike, as curl does, gets text.
 func prefersHTML(accept []string) bool {
 	// The q-value of the most specific range decides: RFC 9110, section 12.5.1.
-	ranges := []string{"*/*", "text/*"}
+	ranges, elements := []string{"*/*", "text/*"}, encoding.ParseAccept(accept)
 	quality := func(mediaType string) (q float64) {
 		top := -1
-		for element := range strings.SplitSeq(strings.Join(accept, ","), ",") {
-			name, parameters, err := mime.ParseMediaType(element)
-			if err != nil {
-				continue
-			}
+		for _, e := range elements {
 			for specificity, r := range append(ranges, mediaType) {
-				if name == r && specificity >= top {
-					top, q = specificity, weight(parameters)
+				if e.Name == r && specificity >= top {
+					top, q = specificity, e.Quality
 				}
 			}
 		}
 		return q
 	}
 	return quality("text/html") > quality("text/plain")
-}
-
-// weight is the q-value among the parameters of a media range. One that can't
-// be read rules the range out.
-func weight(parameters map[string]string) float64 {
-	text, ok := parameters["q"]
-	if !ok {
-		return 1
-	}
-	q, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(q >= 0 && q <= 1) {
-		return 0
-	}
-	return q
 }

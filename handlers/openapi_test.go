@@ -478,7 +478,7 @@ func TestProblemsAreAsTheOpenAPIDocumentSays(t *testing.T) {
 		{reason: wrongMethod, request: request(t, "DELETE", base+"/datasets", ""), nowhere: true},
 		{reason: notAcceptable, request: post("/sweep?dataset=gbm42&lengths=6", "", "Accept", "text/csv")},
 		{reason: unsupportedType, request: post("/sweep?lengths=6", "100,101", "Content-Type", "text/csv")},
-		{reason: unsupportedCode, request: post("/sweep?lengths=6", "x", "Content-Encoding", "br")},
+		{reason: unsupportedCoding, request: post("/sweep?lengths=6", "x", "Content-Encoding", "br")},
 	} {
 		t.Run(string(p.reason), func(t *testing.T) {
 			answer, err := http.DefaultClient.Do(p.request)

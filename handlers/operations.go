@@ -29,5 +29,5 @@ func plain(w http.ResponseWriter, status int, text string) {
 // version serves GET /version.
 func (a *API) version(w http.ResponseWriter, r *http.Request) {
 	body, _ := json.Marshal(a.config.Build) // strings can always be written
-	a.write(w, r, "application/json", http.StatusOK, append(body, '\n'))
+	a.write(w, "application/json", http.StatusOK, append(body, '\n'))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"texttax/encoding"
 	"texttax/middleware"
@@ -15,22 +16,22 @@ import (
 type reason string
 
 const (
-	malformedBody   reason = "malformed-body"
-	malformedQuery  reason = "malformed-query"
-	conflict        reason = "conflicting-parameters"
-	invalidValue    reason = "invalid-value"
-	overLimit       reason = "over-limit"
-	unspeakable     reason = "unspeakable-answer"
-	datasetNotFound reason = "dataset-not-found"
-	notFound        reason = "not-found"
-	wrongMethod     reason = "method-not-allowed"
-	notAcceptable   reason = "not-acceptable"
-	bodyTooLarge    reason = "body-too-large"
-	unsupportedType reason = "unsupported-media-type"
-	unsupportedCode reason = "unsupported-content-encoding"
-	queueFull       reason = "queue-full"
-	clientGone      reason = "client-gone"
-	internal        reason = "internal-error"
+	malformedBody     reason = "malformed-body"
+	malformedQuery    reason = "malformed-query"
+	conflict          reason = "conflicting-parameters"
+	invalidValue      reason = "invalid-value"
+	overLimit         reason = "over-limit"
+	unspeakable       reason = "unspeakable-answer"
+	datasetNotFound   reason = "dataset-not-found"
+	notFound          reason = "not-found"
+	wrongMethod       reason = "method-not-allowed"
+	notAcceptable     reason = "not-acceptable"
+	bodyTooLarge      reason = "body-too-large"
+	unsupportedType   reason = "unsupported-media-type"
+	unsupportedCoding reason = "unsupported-content-encoding"
+	queueFull         reason = "queue-full"
+	clientGone        reason = "client-gone"
+	internal          reason = "internal-error"
 )
 
 // reasons is the one place where a failure gets its status.
@@ -38,22 +39,22 @@ var reasons = map[reason]struct {
 	status int
 	title  string
 }{
-	malformedBody:   {http.StatusBadRequest, "The body is malformed"},
-	malformedQuery:  {http.StatusBadRequest, "The query is malformed"},
-	conflict:        {http.StatusBadRequest, "Parameters contradict each other"},
-	invalidValue:    {http.StatusUnprocessableEntity, "A value is invalid"},
-	overLimit:       {http.StatusUnprocessableEntity, "The request is over a limit"},
-	unspeakable:     {http.StatusUnprocessableEntity, "The format can't express the answer"},
-	datasetNotFound: {http.StatusNotFound, "There is no such dataset"},
-	notFound:        {http.StatusNotFound, "There is nothing at this path"},
-	wrongMethod:     {http.StatusMethodNotAllowed, "The method is not allowed here"},
-	notAcceptable:   {http.StatusNotAcceptable, "No acceptable format"},
-	bodyTooLarge:    {http.StatusRequestEntityTooLarge, "The body is too large"},
-	unsupportedType: {http.StatusUnsupportedMediaType, "The media type is not supported"},
-	unsupportedCode: {http.StatusUnsupportedMediaType, "The content encoding is not supported"},
-	queueFull:       {http.StatusServiceUnavailable, "The service is busy"},
-	clientGone:      {middleware.StatusClientGone, "The client went away"},
-	internal:        {http.StatusInternalServerError, "The service failed"},
+	malformedBody:     {http.StatusBadRequest, "The body is malformed"},
+	malformedQuery:    {http.StatusBadRequest, "The query is malformed"},
+	conflict:          {http.StatusBadRequest, "Parameters contradict each other"},
+	invalidValue:      {http.StatusUnprocessableEntity, "A value is invalid"},
+	overLimit:         {http.StatusUnprocessableEntity, "The request is over a limit"},
+	unspeakable:       {http.StatusUnprocessableEntity, "The format can't express the answer"},
+	datasetNotFound:   {http.StatusNotFound, "There is no such dataset"},
+	notFound:          {http.StatusNotFound, "There is nothing at this path"},
+	wrongMethod:       {http.StatusMethodNotAllowed, "The method is not allowed here"},
+	notAcceptable:     {http.StatusNotAcceptable, "No acceptable format"},
+	bodyTooLarge:      {http.StatusRequestEntityTooLarge, "The body is too large"},
+	unsupportedType:   {http.StatusUnsupportedMediaType, "The media type is not supported"},
+	unsupportedCoding: {http.StatusUnsupportedMediaType, "The content encoding is not supported"},
+	queueFull:         {http.StatusServiceUnavailable, "The service is busy"},
+	clientGone:        {middleware.StatusClientGone, "The client went away"},
+	internal:          {http.StatusInternalServerError, "The service failed"},
 }
 
 // Reasons lists the reasons for which requests are refused, for the metrics.
@@ -151,7 +152,7 @@ func bodyReason(kind encoding.Kind) reason {
 func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	ex := middleware.From(w)
 	why := toRefusal(err)
-	kind := reasons[why.reason]
+	kind := reasons[why.reason] // its status and title
 	ex.Rejection = string(why.reason)
 	ex.AnswerFormat = ""
 	if why.cause != nil && kind.status >= 500 {
@@ -179,21 +180,36 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	for _, name := range []string{"Content-Encoding", "Etag"} {
 		header.Del(name)
 	}
-	if ex.BytesIn == 0 && r.Header.Get("Expect") != "" {
-		// The body was never invited: nobody must wait for it.
-		header.Set("Connection", "close")
+	if r.ContentLength != 0 && !ex.BodyRead {
+		a.leaveBody(w, r, ex)
 	}
 	switch why.reason {
 	case unsupportedType, notAcceptable:
 		if r.Method == http.MethodPost {
 			header.Set("Accept-Post", encoding.Supported())
 		}
-	case unsupportedCode:
+	case unsupportedCoding:
 		header.Set("Accept-Encoding", acceptedEncodings)
 	case queueFull:
 		header.Set("Retry-After", "1")
 	}
-	a.write(w, r, "application/problem+json", kind.status, append(body, '\n'))
+	a.write(w, "application/problem+json", kind.status, append(body, '\n'))
+}
+
+// patience is how long net/http may wait for the rest of a body that nobody
+// wants, to keep the connection, before the refusal of it is sent.
+const patience = 250 * time.Millisecond
+
+// leaveBody sees to it that a refusal does not wait for the rest of the body.
+func (a *API) leaveBody(w http.ResponseWriter, r *http.Request, ex *middleware.Exchange) {
+	if ex.BytesIn == 0 && r.Header.Get("Expect") != "" {
+		w.Header().Set("Connection", "close") // the body was never invited
+		return
+	}
+	// net/http sets the deadline anew for the next request.
+	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(patience)); err != nil {
+		w.Header().Set("Connection", "close")
+	}
 }
 
 // Fail answers a request that the service itself failed to serve: status 500.

@@ -1,11 +1,11 @@
 package handlers
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 
 	kgzip "github.com/klauspost/compress/gzip"
@@ -31,36 +31,34 @@ const smallestCompressed = 1400
 // send answers with body in the format of codec, compressed if the server and
 // the client agree on it.
 func (a *API) send(w http.ResponseWriter, r *http.Request, codec encoding.Codec, body []byte) {
-	header := w.Header()
-	switch a.config.Compression {
-	case CompressAll:
-	case CompressText:
-		if codec.MediaType() != encoding.JSON.MediaType() {
-			a.write(w, r, codec.MediaType(), http.StatusOK, body)
-			return
-		}
-	default:
-		a.write(w, r, codec.MediaType(), http.StatusOK, body)
-		return
-	}
-	coding := ""
-	if len(body) >= smallestCompressed {
-		coding = chooseCoding(r.Header.Values("Accept-Encoding"))
-	}
+	coding := a.answerCoding(r, codec, len(body))
 	if coding == "" {
-		a.write(w, r, codec.MediaType(), http.StatusOK, body)
+		a.write(w, codec.MediaType(), http.StatusOK, body)
 		return
 	}
 	middleware.From(w).Clock.Enter(middleware.Compress)
 	packed := newBuffer(len(body) / 2)
 	defer packed.release()
 	packed.set(compress(packed.empty(), body, coding))
-	header.Set("Content-Encoding", coding)
-	a.write(w, r, codec.MediaType(), http.StatusOK, packed.bytes)
+	w.Header().Set("Content-Encoding", coding)
+	a.write(w, codec.MediaType(), http.StatusOK, packed.bytes)
+}
+
+// answerCoding returns the content encoding for an answer, "" for none.
+func (a *API) answerCoding(r *http.Request, codec encoding.Codec, length int) string {
+	text := codec.MediaType() == encoding.JSON.MediaType()
+	if !a.compresses() || a.config.Compression == CompressText && !text || length < smallestCompressed {
+		return ""
+	}
+	return chooseCoding(r.Header["Accept-Encoding"])
+}
+
+func (a *API) compresses() bool {
+	return a.config.Compression == CompressText || a.config.Compression == CompressAll
 }
 
 // write sends one whole answer and waits until the operating system has it.
-func (a *API) write(w http.ResponseWriter, r *http.Request, mediaType string, status int, body []byte) {
+func (a *API) write(w http.ResponseWriter, mediaType string, status int, body []byte) {
 	ex := middleware.From(w)
 	header := w.Header()
 	header["Content-Type"] = []string{mediaType}
@@ -85,7 +83,7 @@ func (a *API) write(w http.ResponseWriter, r *http.Request, mediaType string, st
 // request it depends on.
 func (a *API) negotiated(w http.ResponseWriter) {
 	vary := "Accept"
-	if a.config.Compression != CompressNone && a.config.Compression != "" {
+	if a.compresses() {
 		vary = "Accept, Accept-Encoding"
 	}
 	w.Header()["Vary"] = []string{vary}
@@ -96,16 +94,8 @@ func (a *API) negotiated(w http.ResponseWriter) {
 // any wins over none.
 func chooseCoding(accept []string) string {
 	quality := map[string]float64{}
-	for _, element := range strings.Split(strings.Join(accept, ","), ",") {
-		name, parameter, _ := strings.Cut(element, ";")
-		q := 1.0
-		if key, value, ok := strings.Cut(parameter, "="); ok && strings.EqualFold(strings.TrimSpace(key), "q") {
-			var err error
-			if q, err = strconv.ParseFloat(strings.TrimSpace(value), 64); err != nil || !(q >= 0 && q <= 1) {
-				q = 0
-			}
-		}
-		quality[strings.ToLower(strings.TrimSpace(name))] = q
+	for _, e := range encoding.ParseAccept(accept) {
+		quality[e.Name] = e.Quality
 	}
 	of := func(coding string) float64 {
 		if q, named := quality[coding]; named {
@@ -139,7 +129,7 @@ func compress(dst, body []byte, coding string) []byte {
 	if coding == "zstd" {
 		return zstdWriter().EncodeAll(body, dst)
 	}
-	out := &appender{dst}
+	out := bytes.NewBuffer(dst)
 	z, ok := gzipWriters.Get().(*kgzip.Writer)
 	if !ok {
 		z, _ = kgzip.NewWriterLevel(out, kgzip.BestSpeed) // a constant level is valid
@@ -149,12 +139,5 @@ func compress(dst, body []byte, coding string) []byte {
 	_, _ = z.Write(body)
 	_ = z.Close()
 	gzipWriters.Put(z)
-	return out.bytes
-}
-
-type appender struct{ bytes []byte }
-
-func (a *appender) Write(p []byte) (int, error) {
-	a.bytes = append(a.bytes, p...)
-	return len(p), nil
+	return out.Bytes()
 }

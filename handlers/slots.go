@@ -28,9 +28,9 @@ func newSlots(n, queue int) *slots {
 	return s
 }
 
-// acquire waits for a slot, and takes up to want in all where more are free:
-// a lone sweep uses every core, and many share them. It returns how many it
-// got, which must be released. A full queue is a refusal at once.
+// acquire waits for a slot, and takes up to want in all where more are free, so
+// that a lone sweep uses every core. It keeps them to its end: whoever comes
+// later waits. It returns how many it got, which must be released. A full queue is a refusal at once.
 func (s *slots) acquire(ctx context.Context, want int) (int, error) {
 	select {
 	case <-s.free:

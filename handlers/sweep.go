@@ -163,15 +163,6 @@ func (a *API) planCombos(c *call, query url.Values) ([]kernel.Params, error) {
 	return c.combos, nil
 }
 
-// queryError blames the query for what is malformed in it.
-func queryError(err error) error {
-	why := toRefusal(err)
-	if why.reason == malformedBody {
-		why.reason = malformedQuery
-	}
-	return why
-}
-
 // planFee finds the fee: in the query, in the body, or the default.
 func planFee(req *encoding.Request, query url.Values) (float64, error) {
 	fee := kernel.DefaultFee
@@ -192,4 +183,20 @@ func planFee(req *encoding.Request, query url.Values) (float64, error) {
 		return 0, refuseField(invalidValue, "fee", fmt.Sprintf("fee: must be a fraction of the position, such as %v, not %v", kernel.DefaultFee, fee))
 	}
 	return fee, nil
+}
+
+// checkPrices refuses the first close that is no price. alien is the first
+// element that the decoder could not even store.
+func checkPrices(series []float64, alien *encoding.Error) error {
+	for i, v := range series {
+		if v > 0 && v <= math.MaxFloat64 {
+			continue
+		}
+		if alien != nil && alien.Index == i {
+			return alien
+		}
+		return &refusal{reason: invalidValue, field: "close", index: i,
+			detail: fmt.Sprintf("close[%d]: a price must be a finite number above 0, not %v", i, v)}
+	}
+	return nil
 }

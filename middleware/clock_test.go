@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"net/http"
@@ -304,4 +305,23 @@ func TestAPanicAfterAPartOfTheAnswerBreaksTheConnection(t *testing.T) {
 		}
 	}()
 	h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/work", nil))
+}
+
+func TestABrokenAnswerReachesNoClientAsAWholeOne(t *testing.T) {
+	h, _ := newTracked(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(make([]byte, 100_000))
+		panic("boom")
+	})
+	web := httptest.NewServer(h)
+	defer web.Close()
+	for range 3 {
+		r, err := http.Post(web.URL+"/work", "", nil)
+		if err != nil {
+			continue // broken before the header was through
+		}
+		if n, err := io.Copy(io.Discard, r.Body); err == nil {
+			t.Errorf("%d bytes look like the whole answer", n)
+		}
+		_ = r.Body.Close()
+	}
 }

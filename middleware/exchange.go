@@ -29,6 +29,7 @@ type Exchange struct {
 	RequestFormat string // set by the routes: format of the request's body
 	AnswerFormat  string // set by the routes: format of the answer's body
 	BytesIn       int64  // set by the routes: body bytes read off the wire
+	BodyRead      bool   // set by the routes: the body has been read to its end
 	Rejection     string // set by the routes: why the request was refused; "" if it was not
 	Panicked      bool   // set by Recover
 }

@@ -14,7 +14,7 @@ type RequestLog struct {
 }
 
 // NewRequestLog returns a RequestLog that leaves out the routes of the given
-// patterns while they succeed.
+// patterns, but for their panics.
 func NewRequestLog(log *slog.Logger, quiet ...string) *RequestLog {
 	l := &RequestLog{log: log, quiet: map[string]bool{}}
 	for _, pattern := range quiet {
@@ -33,7 +33,7 @@ func (l *RequestLog) End(ex *Exchange) {
 	if ex.Status >= 500 || ex.Status == 0 {
 		level = slog.LevelError
 	}
-	if l.quiet[ex.Route] && level == slog.LevelInfo {
+	if l.quiet[ex.Route] && !ex.Panicked {
 		return
 	}
 	ctx := context.Background()
@@ -48,7 +48,7 @@ func (l *RequestLog) End(ex *Exchange) {
 		slog.Int("status", ex.Status),
 		slog.Int64("bytes_in", ex.BytesIn),
 		slog.Int64("bytes_out", ex.BytesOut),
-		slog.Duration("wall", ex.Clock.Wall()),
+		slog.Float64("wall_ms", float64(ex.Clock.Wall().Microseconds())/1e3),
 		slog.String("remote", ex.Remote),
 	)
 	for _, optional := range [...][2]string{

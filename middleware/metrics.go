@@ -1,7 +1,9 @@
 package middleware
 
 import (
+	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -93,7 +95,7 @@ func NewMetrics(registry prometheus.Registerer, labels Labels) *Metrics {
 		Buckets:                         PhaseBuckets(),
 		NativeHistogramBucketFactor:     1.1,
 		NativeHistogramMaxBucketNumber:  160,
-		NativeHistogramMinResetDuration: 3600e9,
+		NativeHistogramMinResetDuration: time.Hour,
 	}, []string{"endpoint", "format", "phase"})
 	registry.MustRegister(phases)
 	in := counters(RequestBytesMetric, "Body bytes of requests, as on the wire.", "endpoint", "format")
@@ -116,6 +118,9 @@ func NewMetrics(registry prometheus.Registerer, labels Labels) *Metrics {
 		for endpoint := range labels.Timed {
 			m.requests.WithLabelValues(endpoint, m.statuses[s])
 		}
+	}
+	for _, endpoint := range labels.Endpoints {
+		m.requests.WithLabelValues(endpoint, m.statuses.label(http.StatusOK))
 	}
 	rejections := counters(RejectedMetric, "Requests that were refused, by reason.", "reason")
 	for _, reason := range append([]string{Other}, labels.Rejections...) {

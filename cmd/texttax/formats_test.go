@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"slices"
@@ -274,9 +276,15 @@ func TestManyClientsGetTheirOwnBytes(t *testing.T) {
 					done <- err
 					return
 				}
-				r := ask(t, "POST", s.url+"/echo", body, "Content-Type", f.mediaType)
-				if string(r.body) != string(body) {
-					done <- fmt.Errorf("client %d, %s: %d bytes came back as %d others, status %d", c, f.name, len(body), len(r.body), r.status)
+				r, err := client.Post(s.url+"/echo", f.mediaType, bytes.NewReader(body))
+				if err != nil {
+					done <- err
+					return
+				}
+				got, err := io.ReadAll(r.Body)
+				_ = r.Body.Close()
+				if err != nil || !bytes.Equal(got, body) {
+					done <- fmt.Errorf("client %d, %s: %d bytes came back as %d others, status %d, %w", c, f.name, len(body), len(got), r.StatusCode, err)
 					return
 				}
 			}

@@ -517,6 +517,48 @@ func TestABodyThatWasNeverInvitedIsNotWaitedFor(t *testing.T) {
 	}
 }
 
+func TestARefusalDoesNotWaitForABodyThatNeverComes(t *testing.T) {
+	s := start(t)
+	began := time.Now()
+	r, body := exchange(t, s, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 100000\r\n\r\nabc")
+	wantProblem(t, reply{r.StatusCode, r.Header, body}, 415, "", -1)
+	if waited := time.Since(began); waited > 10*time.Second { // exchange gives up after 20
+		t.Errorf("it took %v", waited)
+	}
+}
+
+func TestAConnectionIsUsedAgainAfterARefusal(t *testing.T) {
+	s := start(t)
+	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	in := bufio.NewReader(c)
+	for i := range 5 {
+		for request, status := range map[string]int{
+			"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\nabc": 415,
+			"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc":                             400,
+			"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\n12345678":                        200,
+			"GET /sweep HTTP/1.1\r\nHost: x\r\n\r\n":                                                     405,
+		} {
+			if i == 2 {
+				time.Sleep(300 * time.Millisecond) // longer than a refusal waits for a body
+			}
+			if _, err := io.WriteString(c, request); err != nil {
+				t.Fatal(err)
+			}
+			r, err := http.ReadResponse(in, nil)
+			if err != nil || r.StatusCode != status {
+				t.Fatalf("%q: %v, %v", request, r, err)
+			}
+			if _, err := io.Copy(io.Discard, r.Body); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 func TestRefusalsBeforeTheRouteCountForTheirEndpoint(t *testing.T) {
 	s := start(t, "--body-max", "1000")
 	ask(t, "POST", s.url+"/echo", make([]byte, 1001))

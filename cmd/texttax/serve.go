@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -164,13 +165,24 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 	}
 	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.DrainTimeout)
 	defer cancel()
-	// In the order of start, so that health can be asked for until the end.
-	for _, v := range services {
-		if e := v.server.Shutdown(deadline); e != nil {
-			_ = v.server.Close()
-			err = errors.Join(err, fmt.Errorf("requests on %s were cut off: %w", v.listener.Addr(), e))
+	// All at once, but for the admin address: health can be asked for until the
+	// end.
+	cut := make([]error, len(services))
+	shutdown := func(i int) {
+		if e := services[i].server.Shutdown(deadline); e != nil {
+			_ = services[i].server.Close()
+			cut[i] = fmt.Errorf("requests on %s were cut off: %w", services[i].listener.Addr(), e)
 		}
 	}
+	var draining sync.WaitGroup
+	for i := range c.Listen {
+		draining.Go(func() { shutdown(i) })
+	}
+	draining.Wait()
+	for i := len(c.Listen); i < len(services); i++ {
+		shutdown(i)
+	}
+	err = errors.Join(append(cut, err)...)
 	log.Info("stopped")
 	return err
 }
