@@ -26,7 +26,7 @@ func BodyLimit(limit int64, tooLarge http.HandlerFunc) func(http.Handler) http.H
 				tooLarge(w, r)
 				return
 			}
-			if r.ContentLength != 0 {
+			if r.ContentLength < 0 { // net/http holds a body to its declared length
 				r.Body = http.MaxBytesReader(w, r.Body, limit)
 			}
 			next.ServeHTTP(w, r)

@@ -91,7 +91,8 @@ func (c *Clock) Wall() time.Duration { return c.wall }
 // end before the header is sent. The current phase counts up to now.
 func (c *Clock) ServerTiming() string {
 	c.Enter(c.current)
-	out := make([]byte, 0, 192)
+	var room [256]byte
+	out := room[:0]
 	for p := range TransitOut {
 		if !c.entered[p] {
 			continue

@@ -55,6 +55,13 @@ func TestREADME(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	raw, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := regexp.MustCompile(`[A-Z]{3,}_[A-Z]+`).FindAllString(strings.ReplaceAll(string(raw), "TEXTTAX_LISTEN", ""), -1); left != nil {
+		t.Errorf("nobody has filled in %q", left)
+	}
 	printed, served, tested := "", false, false
 	for _, b := range readmeBlocks(t) {
 		switch {
