@@ -13,8 +13,9 @@ import (
 // sweep pays when it names none.
 const DefaultFee = 0.0009
 
-// Implementation names the kernel that Sweep runs.
-const Implementation = "reference"
+// Implementation names the kernel that Sweep runs: avx512, avx2 or go, of which
+// all have the reference's bits.
+var Implementation = best.name
 
 // Results are the outcomes of a sweep, one element per combo, in the order of
 // the combos.
@@ -62,22 +63,14 @@ func Sweep(ctx context.Context, close []float64, combos []Params, fee float64, w
 	if len(combos) == 0 {
 		return nil
 	}
-
-	allowed := min(runtime.GOMAXPROCS(0), len(combos))
-	if workers < 1 || workers > allowed {
-		workers = allowed
+	s := takeSweep(ctx, close, combos, fee, out)
+	s.run(best, workers)
+	panicked, stopped := s.panicked.Load(), s.stop.Load()
+	s.giveBack()
+	if panicked != nil {
+		panic(panicked)
 	}
-	s := &sweep{ctx: ctx, close: close, combos: combos, fee: fee, out: out}
-	for range workers - 1 { // the caller is the last of them
-		s.helpers.Go(s.work)
-	}
-	s.work()
-	s.helpers.Wait()
-
-	if p := s.panicked.Load(); p != nil {
-		panic(p)
-	}
-	if s.stop.Load() {
+	if stopped {
 		return context.Cause(ctx)
 	}
 	return nil
@@ -91,30 +84,113 @@ type sweep struct {
 	fee    float64
 	out    *Results
 
-	taken    atomic.Int64 // combos handed out
-	stop     atomic.Bool  // ctx has ended or a worker has panicked
+	stop     atomic.Bool // ctx has ended or a worker has panicked
 	panicked atomic.Pointer[WorkerPanic]
 	helpers  sync.WaitGroup
+	meters   []meter // one a worker
+
+	filtered  filteredPass
+	reference referencePass
 }
 
-// work computes combos until none is left or the sweep stops.
-func (s *sweep) work() {
+var sweeps = sync.Pool{New: func() any { return new(sweep) }}
+
+// takeSweep returns a sweep that has its working memory from an earlier one.
+func takeSweep(ctx context.Context, close []float64, combos []Params, fee float64, out *Results) *sweep {
+	s := sweeps.Get().(*sweep)
+	s.ctx, s.close, s.combos, s.fee, s.out = ctx, close, combos, fee, out
+	s.stop.Store(false)
+	s.panicked.Store(nil)
+	s.filtered.sweep, s.reference.sweep = s, s
+	return s
+}
+
+// giveBack lets go of everything that belongs to the caller, and of working
+// memory that is too large to keep.
+func (s *sweep) giveBack() {
+	s.ctx, s.close, s.combos, s.out = nil, nil, nil, nil
+	s.filtered.giveBack()
+	sweeps.Put(s)
+}
+
+// A worker runs on several goroutines at a time, each with a number and a
+// meter of its own.
+type worker interface{ work(number int, m *meter) }
+
+// run computes the sweep by an implementation; nil is the reference.
+func (s *sweep) run(impl *implementation, workers int) {
+	if most := runtime.GOMAXPROCS(0); workers < 1 || workers > most {
+		workers = most
+	}
+	for len(s.meters) < workers {
+		s.meters = append(s.meters, meter{})
+	}
+	s.reference.begin()
+	if impl != nil && len(s.close) >= fewBars {
+		s.filtered.run(impl, workers)
+	} else {
+		s.reference.addAll()
+	}
+	if !s.stop.Load() {
+		s.each(min(workers, len(s.reference.places)), &s.reference)
+	}
+}
+
+// each runs w on so many goroutines, of which the caller's is the last, and
+// returns when all are done. A panic of one stops the sweep.
+func (s *sweep) each(workers int, w worker) {
+	if workers == 0 {
+		return
+	}
+	for number := range workers - 1 {
+		s.helpers.Go(func() { s.guard(number, w) })
+	}
+	s.guard(workers-1, w)
+	s.helpers.Wait()
+}
+
+func (s *sweep) guard(number int, w worker) {
 	defer func() {
 		if v := recover(); v != nil {
 			s.panicked.CompareAndSwap(nil, &WorkerPanic{Value: v, Stack: debug.Stack()})
 			s.stop.Store(true)
 		}
 	}()
+	m := &s.meters[number]
+	*m = meter{sweep: s}
+	w.work(number, m)
+}
+
+// referencePass runs combos by the reference kernel, one at a time.
+type referencePass struct {
+	*sweep
+	places []int        // of the combos in the sweep
+	taken  atomic.Int64 // combos handed out
+}
+
+func (p *referencePass) begin() {
+	p.places = p.places[:0]
+	p.taken.Store(0)
+}
+
+func (p *referencePass) addAll() {
+	for c := range p.combos {
+		p.places = append(p.places, c)
+	}
+}
+
+// work computes combos until none is left or the sweep stops.
+func (p *referencePass) work(_ int, m *meter) {
 	scratch := takeScratch()
 	defer scratch.giveBack()
-	m := meter{sweep: s}
 	for !m.poll() {
-		c := int(s.taken.Add(1) - 1)
-		if c >= len(s.combos) {
+		i := int(p.taken.Add(1) - 1)
+		if i >= len(p.places) {
 			return
 		}
-		o := sweepReference(s.close, &s.combos[c], s.fee, scratch, &m)
-		s.out.PnL[c], s.out.Trades[c], s.out.Open[c] = o.pnl, o.trades, o.open
+		c := p.places[i]
+		o := sweepReference(p.close, &p.combos[c], p.fee, scratch, m)
+		p.out.PnL[c], p.out.Trades[c], p.out.Open[c] = o.pnl, o.trades, o.open
 	}
 }
 

@@ -1,0 +1,347 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"texttax/kernel/gbm42"
+)
+
+// sweepBy runs a sweep by an implementation; nil is the reference.
+func sweepBy(t testing.TB, impl *implementation, closes []float64, combos []Params, fee float64, workers int) *Results {
+	t.Helper()
+	var out Results
+	out.Resize(len(combos))
+	s := takeSweep(t.Context(), closes, combos, fee, &out)
+	s.run(impl, workers)
+	if p := s.panicked.Load(); p != nil {
+		t.Fatal(p)
+	}
+	s.giveBack()
+	return &out
+}
+
+// wantReference checks every implementation against the reference, on one
+// worker and on two.
+func wantReference(t *testing.T, closes []float64, combos []Params, fee float64) {
+	t.Helper()
+	want := sweepBy(t, nil, closes, combos, fee, 0)
+	for _, impl := range implementations {
+		for workers := 1; workers <= 2; workers++ {
+			got := sweepBy(t, impl, closes, combos, fee, workers)
+			for c := range combos {
+				if !sameBits(got.PnL[c], want.PnL[c]) || got.Trades[c] != want.Trades[c] || got.Open[c] != want.Open[c] {
+					t.Fatalf("%s, %d workers, %d bars, combo %v: pnl %v on %d trades, open %d; the reference has %v on %d, %d", impl.name, workers, len(closes), combos[c],
+						got.PnL[c], got.Trades[c], got.Open[c], want.PnL[c], want.Trades[c], want.Open[c])
+				}
+			}
+		}
+	}
+}
+
+func TestCIHasEveryImplementation(t *testing.T) {
+	var names []string
+	for _, impl := range implementations {
+		names = append(names, impl.name)
+	}
+	t.Logf("implementations: %s; in use: %s", strings.Join(names, ", "), Implementation)
+	if os.Getenv("CI") != "" && assemblyBuilt && len(names) < 3 {
+		t.Errorf("this machine has only %q: the others are not tested", names)
+	}
+}
+
+// adversarial are series that are hard on the filter: its value is zero or
+// drowned in rounding, or nothing is finite.
+func adversarial(n int) map[string][]float64 {
+	r := rand.New(rand.NewPCG(1, uint64(n)))
+	make1 := func(f func(i int) float64) []float64 {
+		s := make([]float64, n)
+		for i := range s {
+			s[i] = f(i)
+		}
+		return s
+	}
+	level := 100.0
+	tick := func(i int) float64 {
+		if i%50 < 12 {
+			level = max(1, level+0.01*float64(r.IntN(3)-1))
+		}
+		return level
+	}
+	walk := 100.0
+	step := func(int) float64 { walk *= math.Exp(r.NormFloat64() * 0.0008); return walk }
+	sometimes := func(every int, v float64, f func(int) float64) func(int) float64 {
+		return func(i int) float64 {
+			if r.IntN(every) == 0 {
+				return v
+			}
+			return f(i)
+		}
+	}
+	return map[string][]float64{
+		"random walk":            make1(step),
+		"constant":               make1(func(int) float64 { return 100.1 }),
+		"ticks with flats":       make1(tick),
+		"1e6 with noise of 1e-3": make1(func(int) float64 { return 1e6 + 1e-3*r.NormFloat64() }),
+		"1e6 with noise of 1e-9": make1(func(int) float64 { return 1e6 + 1e-9*r.NormFloat64() }),
+		"huge range":             make1(func(int) float64 { return math.Exp(40 * r.NormFloat64()) }),
+		"range beyond all":       make1(func(int) float64 { return math.Exp(300 * r.NormFloat64()) }),
+		"spikes of 1e150":        make1(sometimes(300, 1e150, step)),
+		"spikes of 1e9":          make1(sometimes(1000, 1e9, step)),
+		"scattered NaN":          make1(sometimes(700, math.NaN(), step)),
+		"scattered infinities":   make1(sometimes(700, math.Inf(1), step)),
+		"NaN and infinities":     make1(sometimes(900, math.Inf(-1), sometimes(900, math.NaN(), step))),
+		"rising line":            make1(func(i int) float64 { return 100 + 0.5*float64(i) }),
+		"falling line":           make1(func(i int) float64 { return 1e6 - 0.25*float64(i) }),
+		"zigzag":                 make1(func(i int) float64 { return 100 + float64(i%2) }),
+		"two levels, long":       make1(func(i int) float64 { return 100 + float64(i/300%2) }),
+		"denormal":               make1(func(int) float64 { return float64(1+r.IntN(1000)) * 5e-324 }),
+		"near the largest":       make1(func(int) float64 { return math.MaxFloat64 * (0.5 + r.Float64()/2) }),
+		"near the huge limit":    make1(func(int) float64 { return hugeClose * (0.9 + 0.2*r.Float64()) }),
+		"zeros and negatives":    make1(func(int) float64 { return float64(r.IntN(3) - 1) }),
+		"quadratic":              make1(func(i int) float64 { return 1 + 1e-6*float64(i)*float64(i) }),
+		"one NaN at the end": make1(func(i int) float64 {
+			return map[bool]float64{true: math.NaN(), false: 100 + math.Sin(float64(i))}[i == n-1]
+		}),
+		"flat, then a random walk": make1(func(i int) float64 {
+			if i < n/2 {
+				return 100
+			}
+			return step(i)
+		}),
+	}
+}
+
+// manyCombos is a grid with every kind of window: equal, of 1, of a tile's
+// length and more, longer than the series, and beyond the filters.
+func manyCombos(n int) []Params {
+	combos := []Params{
+		{1, 1, 1, 1, 1, 1}, {2, 7, 3, 1, 4, 9}, {30, 10, 5, 9, 3, 2}, {1, 200, 1, 1, 1, 200}, {5, 5, 5, 5, 5, 5},
+		{200, 1, 1, 200, 100, 1}, {64, 64, 64, 64, 64, 64}, {63, 65, 8, 31, 32, 33}, {1, 2, 300, 1, 2, 3}, {511, 512, 513, 2, 3, 4},
+		{int64(n), int64(n), 1, 1, 1, 1}, {1, 1, 1, int64(n), 1, 1}, {int64(n) + 1, 2, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1 << 31}, {1 << 31, 1, 1, 1, 1, 1}, {1, 1, math.MaxInt64, 1, 1, 1},
+		{maxLag, 1, 1, 1, 1, 1}, {maxLag - 3, 1, 1, 1, 1, 1}, {maxLag - 2, 1, 1, 1, 1, 1},
+	}
+	for _, length := range []int64{2, 3, 6, 8, 13, 50, 99, 200, 400} {
+		combos = append(combos, Expand(length))
+	}
+	return combos
+}
+
+func TestEveryImplementationIsTheReferenceOnAdversarialSeries(t *testing.T) {
+	for name, closes := range adversarial(3 * tileBars) {
+		t.Run(name, func(t *testing.T) { wantReference(t, closes, manyCombos(len(closes)), DefaultFee) })
+	}
+}
+
+func TestEveryImplementationIsTheReferenceAtEveryLength(t *testing.T) {
+	closes := gbm42.Close()
+	combos := []Params{Expand(6), Expand(50), {64, 100, 9, 20, 33, 50}}
+	for _, around := range []int{0, fewBars, tileBars, 2 * tileBars, tileBars + laneBars, chunkTiles * tileBars} {
+		for n := max(0, around-10); n <= around+10; n++ {
+			wantReference(t, closes[:n], combos, DefaultFee)
+		}
+	}
+}
+
+func TestEveryImplementationIsTheReferenceOnTheGoldenGrid(t *testing.T) {
+	grid := goldenGrid(t)
+	for _, impl := range implementations {
+		got := sweepBy(t, impl, gbm42.Close(), combosOf(grid), DefaultFee, 0)
+		for i, want := range grid {
+			if math.Float64bits(got.PnL[i]) != math.Float64bits(want.PnL) || got.Trades[i] != want.Trades {
+				t.Errorf("%s, length %d: pnl %v on %d trades, numba has %v on %d", impl.name, want.Length, got.PnL[i], got.Trades[i], want.PnL, want.Trades)
+			}
+		}
+	}
+}
+
+func TestNothingDependsOnAlignmentOrOnWhatLiesAround(t *testing.T) {
+	const n = 2000
+	combos := []Params{Expand(6), Expand(200), {30, 10, 5, 9, 3, 2}}
+	want := sweepBy(t, nil, gbm42.Close()[:n], combos, DefaultFee, 1)
+	for shift := range 8 {
+		padded := make([]float64, n+16)
+		for i := range padded {
+			padded[i] = math.NaN()
+		}
+		closes := padded[shift : shift+n]
+		copy(closes, gbm42.Close())
+		before := slices.Clone(padded)
+		for _, impl := range implementations {
+			t.Run(fmt.Sprint(impl.name, " at ", shift), func(t *testing.T) {
+				wantSame(t, sweepBy(t, impl, closes, combos, DefaultFee, 1), want)
+			})
+		}
+		if !slices.EqualFunc(padded, before, sameBits) {
+			t.Errorf("shift %d: the input has changed", shift)
+		}
+	}
+}
+
+func TestAHostileStretchInTheMiddleChangesNothing(t *testing.T) {
+	closes := slices.Clone(gbm42.Close()[:40*tileBars])
+	for i := 10 * tileBars; i < 25*tileBars; i++ {
+		closes[i] = 100.5 // flat: filters rest, and wake again
+	}
+	wantReference(t, closes, []Params{Expand(6), Expand(51), Expand(200)}, DefaultFee)
+}
+
+// exactDifference computes HMA3 - HMA at a bar without any rounding.
+func exactDifference(closes []float64, p *Params, bar int) *big.Rat {
+	wma := func(x func(int) *big.Rat, p, i int) *big.Rat {
+		sum := new(big.Rat)
+		for j := range p {
+			sum.Add(sum, new(big.Rat).Mul(x(i-p+1+j), big.NewRat(int64(j+1), 1)))
+		}
+		return sum.Quo(sum, big.NewRat(int64(p)*int64(p+1)/2, 1))
+	}
+	price := func(i int) *big.Rat { return new(big.Rat).SetFloat64(closes[i]) }
+	times := func(k int64, r *big.Rat) *big.Rat { return new(big.Rat).Mul(big.NewRat(k, 1), r) }
+	hma := wma(func(i int) *big.Rat {
+		return new(big.Rat).Sub(times(2, wma(price, int(p[HMAHalf]), i)), wma(price, int(p[HMAFull]), i))
+	}, int(p[HMASmooth]), bar)
+	hma3 := wma(func(i int) *big.Rat {
+		d := new(big.Rat).Sub(times(3, wma(price, int(p[HMA3Third]), i)), wma(price, int(p[HMA3Half]), i))
+		return d.Sub(d, wma(price, int(p[HMA3Full]), i))
+	}, int(p[HMA3Full]), bar)
+	return hma3.Sub(hma3, hma)
+}
+
+func TestTheFilterErrsLessThanItsBound(t *testing.T) {
+	const n = 2 * tileBars
+	r := rand.New(rand.NewPCG(5, 5))
+	worst := 0.0
+	for name, closes := range adversarial(n) {
+		if slices.ContainsFunc(closes, func(v float64) bool { return !(math.Abs(v) < 1e200) }) {
+			continue // whose bounds are infinite
+		}
+		for _, p := range []Params{{1, 1, 1, 1, 1, 1}, Expand(2), Expand(6), {2, 7, 3, 1, 4, 9}, Expand(30), {20, 9, 30, 2, 40, 11}, Expand(80)} {
+			f := newSignFilter(&p)
+			tl := tile{sums: alignedFloats((f.lag + laneBars) * lanes)}
+			tl.build(closes, tileBars, f.lag)
+			for range 6 {
+				lane, row := r.IntN(lanes), r.IntN(laneBars)
+				bar := tileBars + lane*laneBars + row
+				got := 0.0
+				for _, m := range f.terms[:f.n] {
+					got += float64(m.coef * tl.sums[(f.lag+row)*lanes+lane-int(m.back)/8])
+				}
+				exact, _ := new(big.Rat).Sub(new(big.Rat).SetFloat64(got), exactDifference(closes, &p, bar)).Float64()
+				bound := f.bound(&tl.max, lane)
+				ratio := math.Abs(exact) / bound
+				if worst = max(worst, ratio); !(ratio < 1) {
+					t.Errorf("%s, %v, bar %d: the error is %v, the bound %v", name, p, bar, exact, bound)
+				}
+			}
+		}
+	}
+	t.Logf("the largest error was %.4f of its bound", worst)
+	if worst == 0 {
+		t.Error("nothing was compared")
+	}
+}
+
+// FuzzImplementations compares every implementation with the reference on
+// generated series.
+func FuzzImplementations(f *testing.F) {
+	f.Add(uint64(1), uint16(600), uint8(0), []byte{6, 50, 200})
+	f.Add(uint64(2), uint16(1100), uint8(1), []byte{3, 9, 100, 1, 1, 1})
+	f.Add(uint64(3), uint16(700), uint8(7), []byte{2, 2, 2})
+	for kind := range uint8(16) {
+		f.Add(uint64(kind), 300+100*uint16(kind), kind, []byte{kind, 3 * kind, 200 - kind})
+	}
+	f.Fuzz(func(t *testing.T, seed uint64, bars uint16, kind uint8, windows []byte) {
+		n := int(bars) % 3000
+		r := rand.New(rand.NewPCG(seed, uint64(kind)))
+		closes := generated(r, n, kind)
+		var combos []Params
+		for i := 0; i < len(windows) && len(combos) < 4; i++ {
+			p := Expand(2 + int64(windows[i]))
+			if kind&64 != 0 {
+				for w := range p {
+					p[w] = 1 + r.Int64N(1+int64(windows[i]))
+				}
+			}
+			combos = append(combos, p)
+		}
+		if len(combos) > 0 {
+			wantReference(t, closes, combos, float64(kind)/1e4)
+		}
+	})
+}
+
+// generated makes a series of ties, flats, lines, spikes, NaN and infinities,
+// in stretches, as the bits of kind say.
+func generated(r *rand.Rand, n int, kind uint8) []float64 {
+	closes := make([]float64, n)
+	level := math.Exp(r.NormFloat64() * []float64{1, 10, 100}[r.IntN(3)])
+	stretch, left, slope := 0, 0, 0.0
+	tick := level * []float64{1e-2, 1e-4, 1e-9, 1e-15}[r.IntN(4)]
+	for i := range closes {
+		if left == 0 {
+			stretch, left, slope = r.IntN(5), 1+r.IntN(400), tick*float64(r.IntN(5)-2)
+		}
+		left--
+		switch stretch {
+		case 0:
+			level *= math.Exp(r.NormFloat64() * 1e-3)
+		case 1: // flat
+		case 2:
+			level += slope
+		case 3:
+			level += tick * float64(r.IntN(3)-1)
+		case 4:
+			level = math.Round(level/tick) * tick
+		}
+		closes[i] = level
+		if r.IntN(200) == 0 {
+			switch kind & 15 {
+			case 1:
+				closes[i] = math.NaN()
+			case 2:
+				closes[i] = math.Inf(1 - 2*r.IntN(2))
+			case 3:
+				closes[i] *= 1e150
+			case 4:
+				closes[i] = 0
+			case 5:
+				closes[i] = -level
+			case 6:
+				closes[i] = math.Float64frombits(r.Uint64())
+			case 7:
+				closes[i] *= 1e9
+			}
+		}
+	}
+	return closes
+}
+
+// BenchmarkSweep compares the implementations on series of every kind.
+func BenchmarkSweep(b *testing.B) {
+	grid := combosOf(goldenGrid(b))
+	series := adversarial(gbm42.Bars)
+	series["gbm42"] = gbm42.Close()
+	for _, name := range []string{"gbm42", "constant", "ticks with flats", "1e6 with noise of 1e-9", "huge range", "spikes of 1e150", "scattered NaN"} {
+		for _, impl := range implementations {
+			for _, combos := range []int{1, 4, 80} {
+				for _, workers := range []int{1, 2} {
+					b.Run(fmt.Sprintf("series=%s/kernel=%s/combos=%d/workers=%d", strings.ReplaceAll(name, " ", "-"), impl.name, combos, workers), func(b *testing.B) {
+						var some []Params
+						for i := range combos {
+							some = append(some, grid[i*len(grid)/combos])
+						}
+						for b.Loop() {
+							sweepBy(b, impl, series[name], some, DefaultFee, workers)
+						}
+					})
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,8 @@
+package kernel
+
+// implementations are the filtered sweeps that this machine can run, the
+// fastest last. The reference is compiled in always, beside them all.
+var implementations = append([]*implementation{{"go", filterGo, accumulateGo}}, assembly()...)
+
+// best is the implementation that Sweep runs, chosen once.
+var best = implementations[len(implementations)-1]
