@@ -6,11 +6,17 @@ import (
 	"sync/atomic"
 )
 
-// implementation is one way to run the two inner loops of the filtered sweep.
+// implementation is one way to run the inner loops of the filtered sweep. What
+// they do is said at their Go versions, in simd_go.go.
 type implementation struct {
 	name       string
+	build      func(sums, closes *float64, rows int, m *maxima)
 	filter     func(sums *float64, terms *term, n int, bound *[lanes]float64, up, down *[lanes]uint64)
 	accumulate func(acc *[block]float64, x *float64, from, to int64)
+	emit       func(dst *float64, acc *[block]float64, divisor float64)
+	combine2   func(dst, a, b *float64, n int)
+	combine3   func(dst, a, b, c *float64, n int)
+	compare    func(hma, hma3 *float64, up, down *[lanes]uint64)
 }
 
 // position is the state of one combo's strategy between two tiles.
@@ -23,30 +29,37 @@ type position struct {
 // are up or down. It is the loop of trade, which only stops where the side
 // changes.
 func (p *position) play(closes []float64, first int, up, down uint64, fee float64) {
-	rest := ^uint64(0)
-	for {
+	closes = closes[first:]
+	if p.open == 0 {
 		word := up | down
-		switch p.open {
-		case +1:
-			word = down
-		case -1:
-			word = up
-		}
-		if word &= rest; word == 0 {
+		if word == 0 {
 			return
 		}
 		bit := bits.TrailingZeros64(word)
-		rest = ^uint64(1) << bit
-		price := closes[first+bit]
-		if p.open != 0 {
-			p.pnl += float64(float64(p.open)*(price/p.entry-1)*100) - float64(fee*100)
-			p.trades++
-			p.open = -p.open
-		} else if p.open = -1; up>>bit&1 != 0 {
+		if p.open = -1; up>>bit&1 != 0 {
 			p.open = +1
 		}
-		p.entry = price
+		p.entry = closes[bit]
+		// What comes before that bar is over.
+		up, down = up>>bit<<bit, down>>bit<<bit
 	}
+	pnl, trades, entry := p.pnl, p.trades, p.entry
+	// The side that ends the position, and the position's own sign.
+	against, other, side := down, up, 1.0
+	if p.open < 0 {
+		against, other, side = up, down, -1.0
+	}
+	for against != 0 {
+		bit := bits.TrailingZeros64(against)
+		price := closes[bit]
+		pnl += float64(side*(price/entry-1)*100) - float64(fee*100)
+		trades++
+		entry = price
+		side = -side
+		against, other = other>>bit<<bit, against
+	}
+	p.pnl, p.trades, p.entry = pnl, trades, entry
+	p.open = int8(side)
 }
 
 // The costs of the two ways to decide what the filter can't. A tile with more
@@ -72,7 +85,7 @@ type filtered struct {
 func (c *filtered) decideTile(t *tile, lag int, closes []float64, impl *implementation, w *workspace) {
 	if c.rest > 0 {
 		c.rest--
-		w.exact.decideTile(closes, c.params, t.first, impl.accumulate, &w.up, &w.down)
+		w.exact.decideTile(closes, c.params, t.first, impl, &w.up, &w.down)
 		return
 	}
 	for lane := range w.bound {
@@ -105,7 +118,7 @@ func (c *filtered) decideTile(t *tile, lag int, closes []float64, impl *implemen
 		if c.dense++; c.dense >= denseTiles {
 			c.dense, c.rest = 0, restTiles
 		}
-		w.exact.decideTile(closes, c.params, t.first, impl.accumulate, &w.up, &w.down)
+		w.exact.decideTile(closes, c.params, t.first, impl, &w.up, &w.down)
 	}
 }
 
@@ -260,7 +273,7 @@ func (p *filteredPass) work(number int, m *meter) {
 			if i >= tiles {
 				break
 			}
-			p.tiles[i].build(p.close, begin+i*tileBars, p.lag)
+			p.tiles[i].build(p.close, begin+i*tileBars, p.lag, p.impl)
 		}
 		p.barrier.wait(p.count, &p.stop, &p.group)
 		for {

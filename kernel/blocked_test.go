@@ -224,7 +224,7 @@ func TestTheFilterErrsLessThanItsBound(t *testing.T) {
 		for _, p := range []Params{{1, 1, 1, 1, 1, 1}, Expand(2), Expand(6), {2, 7, 3, 1, 4, 9}, Expand(30), {20, 9, 30, 2, 40, 11}, Expand(80)} {
 			f := newSignFilter(&p)
 			tl := tile{sums: alignedFloats((f.lag + laneBars) * lanes)}
-			tl.build(closes, tileBars, f.lag)
+			tl.build(closes, tileBars, f.lag, implementations[0])
 			for range 6 {
 				lane, row := r.IntN(lanes), r.IntN(laneBars)
 				bar := tileBars + lane*laneBars + row
@@ -320,28 +320,4 @@ func generated(r *rand.Rand, n int, kind uint8) []float64 {
 		}
 	}
 	return closes
-}
-
-// BenchmarkSweep compares the implementations on series of every kind.
-func BenchmarkSweep(b *testing.B) {
-	grid := combosOf(goldenGrid(b))
-	series := adversarial(gbm42.Bars)
-	series["gbm42"] = gbm42.Close()
-	for _, name := range []string{"gbm42", "constant", "ticks with flats", "1e6 with noise of 1e-9", "huge range", "spikes of 1e150", "scattered NaN"} {
-		for _, impl := range implementations {
-			for _, combos := range []int{1, 4, 80} {
-				for _, workers := range []int{1, 2} {
-					b.Run(fmt.Sprintf("series=%s/kernel=%s/combos=%d/workers=%d", strings.ReplaceAll(name, " ", "-"), impl.name, combos, workers), func(b *testing.B) {
-						var some []Params
-						for i := range combos {
-							some = append(some, grid[i*len(grid)/combos])
-						}
-						for b.Loop() {
-							sweepBy(b, impl, series[name], some, DefaultFee, workers)
-						}
-					})
-				}
-			}
-		}
-	}
 }

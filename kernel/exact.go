@@ -53,97 +53,105 @@ func wmaDivisor(p int) float64 { return float64(p) * float64(p+1) / 2 }
 // another order of bars. For a fixed first bar, the sum of a WMA over p bars is
 // the p-th partial sum of one accumulation: one pass of as many terms as the
 // longest window gives the WMAs of every window, with the reference's bits.
-// accumulate adds up 32 first bars side by side.
 type exactBlock struct {
-	closes  []float64 // of the tile and what it depends on, NaN where the series is not
-	level1  [5][]float64
-	inner   []float64
+	sums    [block]float64     // of a block, being added up
+	closes  []float64          // of the tile and what it depends on, NaN where the series is not
+	level1  [len(first)]padded // WMAs of the closes, in the order of first
+	inner   padded             // what the second level averages
 	hma     [tileBars]float64
 	hma3    [tileBars]float64
-	windows [5]struct{ p, place int }
+	windows [len(first)]window // by length
 }
 
-const block = 32 // first bars that accumulate adds up side by side
+// first are the windows of the first level.
+var first = [...]int{HMAHalf, HMAFull, HMA3Third, HMA3Half, HMA3Full}
 
-// decideTile sets the bits of the tile's bars whose side is up or down.
-func (e *exactBlock) decideTile(series []float64, p *Params, first int, accumulate func(acc *[block]float64, x *float64, from, to int64), up, down *[lanes]uint64) {
-	// The windows of the first level, by length. place is their column.
-	for place, w := range []int{HMAHalf, HMAFull, HMA3Third, HMA3Half, HMA3Full} {
-		e.windows[place].p, e.windows[place].place = int(p[w]), place
+// window is a window of the first level, and its place in first.
+type window struct{ bars, place int }
+
+// block is the number of first bars that are added up side by side.
+const block = 32
+
+// padded is a column with room for a block before and behind its elements, so
+// that blocks are written whole where only a part of one is wanted.
+type padded []float64
+
+func (c *padded) resize(n int) { *c = resize(*c, block+n+block) }
+
+// at returns the address of element i, which may be in the padding.
+func (c padded) at(i int) *float64 { return &c[block+i] }
+
+// decideTile sets the bits of the bars from begin on, a tile of them, whose
+// side is up or down.
+func (e *exactBlock) decideTile(series []float64, p *Params, begin int, impl *implementation, up, down *[lanes]uint64) {
+	for place, w := range first {
+		e.windows[place] = window{int(p[w]), place}
 	}
-	slices.SortFunc(e.windows[:], func(a, b struct{ p, place int }) int { return a.p - b.p })
-	shortest, longest := e.windows[0].p, e.windows[4].p
+	slices.SortFunc(e.windows[:], func(a, b window) int { return a.bars - b.bars })
+	longest := e.windows[len(first)-1].bars
 
-	// The second level looks back so many bars.
+	// The second level looks back so far, and needs so many bars of the first.
 	reach := int(max(p[HMASmooth], p[HMA3Full])) - 1
-	bars := reach + tileBars // of the first level, from first-reach on
-	begin := first - reach - (longest - 1)
-	e.closes = resize(e.closes, longest-1+bars+2*block)
-	for i := range e.closes {
-		if bar := begin + i; bar >= 0 && bar < len(series) {
-			e.closes[i] = series[bar]
-		} else {
-			e.closes[i] = math.NaN()
+	bars := reach + tileBars
+	e.load(series, begin-reach-(longest-1), longest-1+bars+2*block)
+	for place := range e.level1 {
+		e.level1[place].resize(bars)
+	}
+	e.inner.resize(bars)
+	e.average(bars, impl)
+
+	// The rest of a vector behind the last bar is padding.
+	n := (bars + lanes - 1) / lanes * lanes
+	half, full, third3, half3, full3 := e.level1[0], e.level1[1], e.level1[2], e.level1[3], e.level1[4]
+	impl.combine2(e.inner.at(0), half.at(0), full.at(0), n)
+	e.averageInner(&e.hma, int(p[HMASmooth]), reach, impl)
+	impl.combine3(e.inner.at(0), third3.at(0), half3.at(0), full3.at(0), n)
+	e.averageInner(&e.hma3, int(p[HMA3Full]), reach, impl)
+	impl.compare(&e.hma[0], &e.hma3[0], up, down)
+}
+
+// load copies n closes from bar begin on.
+func (e *exactBlock) load(series []float64, begin, n int) {
+	e.closes = resize(e.closes, n)
+	before := min(max(0, -begin), n)
+	copied := 0
+	if from := begin + before; from < len(series) {
+		copied = copy(e.closes[before:], series[from:])
+	}
+	for _, outside := range [][]float64{e.closes[:before], e.closes[before+copied:]} {
+		for i := range outside {
+			outside[i] = math.NaN()
 		}
 	}
-	for place := range e.level1 {
-		e.level1[place] = resize(e.level1[place], bars)
-	}
-	e.inner = resize(e.inner, bars+block)
-	for i := bars; i < len(e.inner); i++ {
-		e.inner[i] = 0
-	}
+}
 
-	for k := 0; k <= longest-shortest+bars-1; k += block {
-		var acc [block]float64
-		done := int64(0)
+// average fills so many bars of the first level. The WMA over p closes that
+// begins at closes[k] ends with the column's element k+p-longest.
+func (e *exactBlock) average(bars int, impl *implementation) {
+	shortest, longest := e.windows[0].bars, e.windows[len(first)-1].bars
+	for k := 0; k < longest-shortest+bars; k += block {
+		e.sums = [block]float64{}
+		done := 0
 		for _, w := range e.windows {
-			if k+w.p-longest >= bars {
+			at := k + w.bars - longest
+			if at >= bars {
 				break // it and the longer ones end after the tile
 			}
-			accumulate(&acc, &e.closes[k], done, int64(w.p))
-			done = int64(w.p)
-			// The WMA that begins at k ends at k+p-1, which is that column's
-			// element k+p-longest.
-			divisor := wmaDivisor(w.p)
-			at := k + w.p - longest
-			column := e.level1[w.place]
-			for q := max(0, -at); q < block && at+q < bars; q++ {
-				column[at+q] = acc[q] / divisor
-			}
-		}
-	}
-
-	half, full, third3, half3, full3 := e.level1[0], e.level1[1], e.level1[2], e.level1[3], e.level1[4]
-	for i := range bars {
-		e.inner[i] = float64(2*half[i]) - full[i]
-	}
-	e.wma(&e.hma, int(p[HMASmooth]), reach, accumulate)
-	for i := range bars {
-		e.inner[i] = float64(3*third3[i]) - half3[i] - full3[i]
-	}
-	e.wma(&e.hma3, int(p[HMA3Full]), reach, accumulate)
-	for lane := range lanes {
-		up[lane], down[lane] = 0, 0
-		for bit := range laneBars {
-			i := lane*laneBars + bit
-			if e.hma3[i] > e.hma[i] {
-				up[lane] |= 1 << bit
-			} else if e.hma3[i] < e.hma[i] {
-				down[lane] |= 1 << bit
+			impl.accumulate(&e.sums, &e.closes[k], int64(done), int64(w.bars))
+			done = w.bars
+			if at > -block {
+				impl.emit(e.level1[w.place].at(at), &e.sums, wmaDivisor(w.bars))
 			}
 		}
 	}
 }
 
-// wma writes WMA(inner, p) of the tile's bars, which begin at inner[reach].
-func (e *exactBlock) wma(dst *[tileBars]float64, p, reach int, accumulate func(acc *[block]float64, x *float64, from, to int64)) {
-	divisor := wmaDivisor(p)
+// averageInner writes WMA(inner, p) of the tile's bars, the first of which is
+// element reach.
+func (e *exactBlock) averageInner(dst *[tileBars]float64, p, reach int, impl *implementation) {
 	for i := 0; i < tileBars; i += block {
-		var acc [block]float64
-		accumulate(&acc, &e.inner[reach+i-p+1], 0, int64(p))
-		for q, sum := range acc {
-			dst[i+q] = sum / divisor
-		}
+		e.sums = [block]float64{}
+		impl.accumulate(&e.sums, e.inner.at(reach+i-p+1), 0, int64(p))
+		impl.emit(&dst[i], &e.sums, wmaDivisor(p))
 	}
 }

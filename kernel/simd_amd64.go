@@ -97,3 +97,171 @@ func accumulateAVX2(acc *[32]float64, x *float64, from int64, to int64)
 //
 //go:noescape
 func accumulateAVX512(acc *[32]float64, x *float64, from int64, to int64)
+
+// emitAVX2 divides 32 sums. It replaces this loop to the bit:
+//
+//	to := unsafe.Slice(dst, 32)
+//	for k := range acc {
+//		to[k] = acc[k] / divisor
+//	}
+//
+// It needs AVX2.
+//
+//go:noescape
+func emitAVX2(dst *float64, acc *[32]float64, divisor float64)
+
+// emitAVX512 divides 32 sums. It replaces this loop to the bit:
+//
+//	to := unsafe.Slice(dst, 32)
+//	for k := range acc {
+//		to[k] = acc[k] / divisor
+//	}
+//
+// It needs AVX512F.
+//
+//go:noescape
+func emitAVX512(dst *float64, acc *[32]float64, divisor float64)
+
+// combine2AVX2 computes the inner series of an HMA. It replaces this loop to
+// the bit, for an n that is a multiple of 8:
+//
+//	to, as, bs := unsafe.Slice(dst, n), unsafe.Slice(a, n), unsafe.Slice(b, n)
+//	for i := range to {
+//		to[i] = float64(2*as[i]) - bs[i]
+//	}
+//
+// It needs AVX2.
+//
+//go:noescape
+func combine2AVX2(dst *float64, a *float64, b *float64, n int)
+
+// combine2AVX512 computes the inner series of an HMA. It replaces this loop to
+// the bit, for an n that is a multiple of 8:
+//
+//	to, as, bs := unsafe.Slice(dst, n), unsafe.Slice(a, n), unsafe.Slice(b, n)
+//	for i := range to {
+//		to[i] = float64(2*as[i]) - bs[i]
+//	}
+//
+// It needs AVX512F.
+//
+//go:noescape
+func combine2AVX512(dst *float64, a *float64, b *float64, n int)
+
+// combine3AVX2 computes the inner series of an HMA3. It replaces this loop to
+// the bit, for an n that is a multiple of 8:
+//
+//	to, as, bs, cs := unsafe.Slice(dst, n), unsafe.Slice(a, n), unsafe.Slice(b, n), unsafe.Slice(c, n)
+//	for i := range to {
+//		to[i] = float64(3*as[i]) - bs[i] - cs[i]
+//	}
+//
+// It needs AVX2.
+//
+//go:noescape
+func combine3AVX2(dst *float64, a *float64, b *float64, c *float64, n int)
+
+// combine3AVX512 computes the inner series of an HMA3. It replaces this loop to
+// the bit, for an n that is a multiple of 8:
+//
+//	to, as, bs, cs := unsafe.Slice(dst, n), unsafe.Slice(a, n), unsafe.Slice(b, n), unsafe.Slice(c, n)
+//	for i := range to {
+//		to[i] = float64(3*as[i]) - bs[i] - cs[i]
+//	}
+//
+// It needs AVX512F.
+//
+//go:noescape
+func combine3AVX512(dst *float64, a *float64, b *float64, c *float64, n int)
+
+// compareAVX2 compares 512 pairs of averages. It replaces this loop:
+//
+//	a, b := unsafe.Slice(hma, 512), unsafe.Slice(hma3, 512)
+//	for w := range 8 {
+//		up[w], down[w] = 0, 0
+//		for i := range 64 {
+//			if b[64*w+i] > a[64*w+i] {
+//				up[w] |= 1 << i
+//			}
+//			if b[64*w+i] < a[64*w+i] {
+//				down[w] |= 1 << i
+//			}
+//		}
+//	}
+//
+// It needs AVX2.
+//
+//go:noescape
+func compareAVX2(hma *float64, hma3 *float64, up *[8]uint64, down *[8]uint64)
+
+// compareAVX512 compares 512 pairs of averages. It replaces this loop:
+//
+//	a, b := unsafe.Slice(hma, 512), unsafe.Slice(hma3, 512)
+//	for w := range 8 {
+//		up[w], down[w] = 0, 0
+//		for i := range 64 {
+//			if b[64*w+i] > a[64*w+i] {
+//				up[w] |= 1 << i
+//			}
+//			if b[64*w+i] < a[64*w+i] {
+//				down[w] |= 1 << i
+//			}
+//		}
+//	}
+//
+// It needs AVX512F and AVX512BW.
+//
+//go:noescape
+func compareAVX512(hma *float64, hma3 *float64, up *[8]uint64, down *[8]uint64)
+
+// buildAVX2 computes the fourfold prefix sums of 8 lanes, and their largest
+// magnitudes. It replaces this loop to the bit, but for the payloads of NaNs:
+//
+//	*m = maxima{}
+//	for l := range 8 {
+//		var s [4]float64
+//		for r := range rows {
+//			c := unsafe.Slice(closes, 448+rows)[64*l:]
+//			s[0] += c[r] - c[0]
+//			s[1] += s[0]
+//			s[2] += s[1]
+//			s[3] += s[2]
+//			unsafe.Slice(sums, 8*rows)[8*r+l] = s[3]
+//			m.closes[l] = larger(m.closes[l], c[r])
+//			for k := range s {
+//				m.sums[k][l] = larger(m.sums[k][l], s[k])
+//			}
+//		}
+//	}
+//
+// larger takes the larger magnitude, and a NaN for larger than any number.
+// It needs AVX2.
+//
+//go:noescape
+func buildAVX2(sums *float64, closes *float64, rows int, m *maxima)
+
+// buildAVX512 computes the fourfold prefix sums of 8 lanes, and their largest
+// magnitudes. It replaces this loop to the bit, but for the payloads of NaNs:
+//
+//	*m = maxima{}
+//	for l := range 8 {
+//		var s [4]float64
+//		for r := range rows {
+//			c := unsafe.Slice(closes, 448+rows)[64*l:]
+//			s[0] += c[r] - c[0]
+//			s[1] += s[0]
+//			s[2] += s[1]
+//			s[3] += s[2]
+//			unsafe.Slice(sums, 8*rows)[8*r+l] = s[3]
+//			m.closes[l] = larger(m.closes[l], c[r])
+//			for k := range s {
+//				m.sums[k][l] = larger(m.sums[k][l], s[k])
+//			}
+//		}
+//	}
+//
+// larger takes the larger magnitude, and a NaN for larger than any number.
+// It needs AVX512F and AVX512DQ.
+//
+//go:noescape
+func buildAVX512(sums *float64, closes *float64, rows int, m *maxima)

@@ -398,3 +398,785 @@ step:
 
 done:
 	RET
+
+// func emitAVX2(dst *float64, acc *[32]float64, divisor float64)
+// Requires: AVX
+TEXT ·emitAVX2(SB), NOSPLIT, $0-24
+	MOVQ         dst+0(FP), AX
+	MOVQ         acc+8(FP), CX
+	VBROADCASTSD divisor+16(FP), Y0
+	VMOVUPD      (CX), Y1
+	VDIVPD       Y0, Y1, Y1
+	VMOVUPD      Y1, (AX)
+	VMOVUPD      32(CX), Y1
+	VDIVPD       Y0, Y1, Y1
+	VMOVUPD      Y1, 32(AX)
+	VMOVUPD      64(CX), Y1
+	VDIVPD       Y0, Y1, Y1
+	VMOVUPD      Y1, 64(AX)
+	VMOVUPD      96(CX), Y1
+	VDIVPD       Y0, Y1, Y1
+	VMOVUPD      Y1, 96(AX)
+	VMOVUPD      128(CX), Y1
+	VDIVPD       Y0, Y1, Y1
+	VMOVUPD      Y1, 128(AX)
+	VMOVUPD      160(CX), Y1
+	VDIVPD       Y0, Y1, Y1
+	VMOVUPD      Y1, 160(AX)
+	VMOVUPD      192(CX), Y1
+	VDIVPD       Y0, Y1, Y1
+	VMOVUPD      Y1, 192(AX)
+	VMOVUPD      224(CX), Y1
+	VDIVPD       Y0, Y1, Y1
+	VMOVUPD      Y1, 224(AX)
+	VZEROUPPER
+	RET
+
+// func emitAVX512(dst *float64, acc *[32]float64, divisor float64)
+// Requires: AVX, AVX512F
+TEXT ·emitAVX512(SB), NOSPLIT, $0-24
+	MOVQ         dst+0(FP), AX
+	MOVQ         acc+8(FP), CX
+	VBROADCASTSD divisor+16(FP), Z0
+	VMOVUPD      (CX), Z1
+	VDIVPD       Z0, Z1, Z1
+	VMOVUPD      Z1, (AX)
+	VMOVUPD      64(CX), Z1
+	VDIVPD       Z0, Z1, Z1
+	VMOVUPD      Z1, 64(AX)
+	VMOVUPD      128(CX), Z1
+	VDIVPD       Z0, Z1, Z1
+	VMOVUPD      Z1, 128(AX)
+	VMOVUPD      192(CX), Z1
+	VDIVPD       Z0, Z1, Z1
+	VMOVUPD      Z1, 192(AX)
+	VZEROUPPER
+	RET
+
+// func combine2AVX2(dst *float64, a *float64, b *float64, n int)
+// Requires: AVX
+TEXT ·combine2AVX2(SB), NOSPLIT, $0-32
+	MOVQ n+24(FP), AX
+	SARQ $0x03, AX
+	JLE  done
+	MOVQ dst+0(FP), CX
+	MOVQ a+8(FP), DX
+	MOVQ b+16(FP), BX
+	XORL SI, SI
+
+step:
+	VMOVUPD (DX)(SI*1), Y0
+	VADDPD  Y0, Y0, Y0
+	VSUBPD  (BX)(SI*1), Y0, Y0
+	VMOVUPD Y0, (CX)(SI*1)
+	VMOVUPD 32(DX)(SI*1), Y0
+	VADDPD  Y0, Y0, Y0
+	VSUBPD  32(BX)(SI*1), Y0, Y0
+	VMOVUPD Y0, 32(CX)(SI*1)
+	ADDQ    $+64, SI
+	DECQ    AX
+	JNZ     step
+	VZEROUPPER
+
+done:
+	RET
+
+// func combine2AVX512(dst *float64, a *float64, b *float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·combine2AVX512(SB), NOSPLIT, $0-32
+	MOVQ n+24(FP), AX
+	SARQ $0x03, AX
+	JLE  done
+	MOVQ dst+0(FP), CX
+	MOVQ a+8(FP), DX
+	MOVQ b+16(FP), BX
+	XORL SI, SI
+
+step:
+	VMOVUPD (DX)(SI*1), Z0
+	VADDPD  Z0, Z0, Z0
+	VSUBPD  (BX)(SI*1), Z0, Z0
+	VMOVUPD Z0, (CX)(SI*1)
+	ADDQ    $+64, SI
+	DECQ    AX
+	JNZ     step
+	VZEROUPPER
+
+done:
+	RET
+
+// func combine3AVX2(dst *float64, a *float64, b *float64, c *float64, n int)
+// Requires: AVX, AVX2
+TEXT ·combine3AVX2(SB), NOSPLIT, $0-40
+	MOVL         $0x00000003, AX
+	VXORPD       X0, X0, X0
+	VCVTSI2SDL   AX, X0, X0
+	VBROADCASTSD X0, Y0
+	MOVQ         n+32(FP), AX
+	SARQ         $0x03, AX
+	JLE          done
+	MOVQ         dst+0(FP), CX
+	MOVQ         a+8(FP), DX
+	MOVQ         b+16(FP), BX
+	MOVQ         c+24(FP), SI
+	XORL         DI, DI
+
+step:
+	VMOVUPD (DX)(DI*1), Y1
+	VMULPD  Y0, Y1, Y1
+	VSUBPD  (BX)(DI*1), Y1, Y1
+	VSUBPD  (SI)(DI*1), Y1, Y1
+	VMOVUPD Y1, (CX)(DI*1)
+	VMOVUPD 32(DX)(DI*1), Y1
+	VMULPD  Y0, Y1, Y1
+	VSUBPD  32(BX)(DI*1), Y1, Y1
+	VSUBPD  32(SI)(DI*1), Y1, Y1
+	VMOVUPD Y1, 32(CX)(DI*1)
+	ADDQ    $+64, DI
+	DECQ    AX
+	JNZ     step
+	VZEROUPPER
+
+done:
+	RET
+
+// func combine3AVX512(dst *float64, a *float64, b *float64, c *float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·combine3AVX512(SB), NOSPLIT, $0-40
+	MOVL         $0x00000003, AX
+	VXORPD       X0, X0, X0
+	VCVTSI2SDL   AX, X0, X0
+	VBROADCASTSD X0, Z0
+	MOVQ         n+32(FP), AX
+	SARQ         $0x03, AX
+	JLE          done
+	MOVQ         dst+0(FP), CX
+	MOVQ         a+8(FP), DX
+	MOVQ         b+16(FP), BX
+	MOVQ         c+24(FP), SI
+	XORL         DI, DI
+
+step:
+	VMOVUPD (DX)(DI*1), Z1
+	VMULPD  Z0, Z1, Z1
+	VSUBPD  (BX)(DI*1), Z1, Z1
+	VSUBPD  (SI)(DI*1), Z1, Z1
+	VMOVUPD Z1, (CX)(DI*1)
+	ADDQ    $+64, DI
+	DECQ    AX
+	JNZ     step
+	VZEROUPPER
+
+done:
+	RET
+
+// func compareAVX2(hma *float64, hma3 *float64, up *[8]uint64, down *[8]uint64)
+// Requires: AVX
+TEXT ·compareAVX2(SB), NOSPLIT, $0-32
+	MOVQ hma+0(FP), AX
+	MOVQ hma3+8(FP), CX
+	MOVQ up+16(FP), DX
+	MOVQ down+24(FP), BX
+	MOVQ $0x00000008, SI
+
+word:
+	XORL DI, DI
+	XORL R8, R8
+
+	// Shift the words left by four bits and append those of each vector.
+	VMOVUPD   480(CX), Y0
+	VCMPPD    $0x1e, 480(AX), Y0, Y1
+	VCMPPD    $0x11, 480(AX), Y0, Y0
+	VMOVMSKPD Y1, R9
+	SHLQ      $0x04, DI
+	ORQ       R9, DI
+	VMOVMSKPD Y0, R9
+	SHLQ      $0x04, R8
+	ORQ       R9, R8
+	VMOVUPD   448(CX), Y0
+	VCMPPD    $0x1e, 448(AX), Y0, Y1
+	VCMPPD    $0x11, 448(AX), Y0, Y0
+	VMOVMSKPD Y1, R9
+	SHLQ      $0x04, DI
+	ORQ       R9, DI
+	VMOVMSKPD Y0, R9
+	SHLQ      $0x04, R8
+	ORQ       R9, R8
+	VMOVUPD   416(CX), Y0
+	VCMPPD    $0x1e, 416(AX), Y0, Y1
+	VCMPPD    $0x11, 416(AX), Y0, Y0
+	VMOVMSKPD Y1, R9
+	SHLQ      $0x04, DI
+	ORQ       R9, DI
+	VMOVMSKPD Y0, R9
+	SHLQ      $0x04, R8
+	ORQ       R9, R8
+	VMOVUPD   384(CX), Y0
+	VCMPPD    $0x1e, 384(AX), Y0, Y1
+	VCMPPD    $0x11, 384(AX), Y0, Y0
+	VMOVMSKPD Y1, R9
+	SHLQ      $0x04, DI
+	ORQ       R9, DI
+	VMOVMSKPD Y0, R9
+	SHLQ      $0x04, R8
+	ORQ       R9, R8
+	VMOVUPD   352(CX), Y0
+	VCMPPD    $0x1e, 352(AX), Y0, Y1
+	VCMPPD    $0x11, 352(AX), Y0, Y0
+	VMOVMSKPD Y1, R9
+	SHLQ      $0x04, DI
+	ORQ       R9, DI
+	VMOVMSKPD Y0, R9
+	SHLQ      $0x04, R8
+	ORQ       R9, R8
+	VMOVUPD   320(CX), Y0
+	VCMPPD    $0x1e, 320(AX), Y0, Y1
+	VCMPPD    $0x11, 320(AX), Y0, Y0
+	VMOVMSKPD Y1, R9
+	SHLQ      $0x04, DI
+	ORQ       R9, DI
+	VMOVMSKPD Y0, R9
+	SHLQ      $0x04, R8
+	ORQ       R9, R8
+	VMOVUPD   288(CX), Y0
+	VCMPPD    $0x1e, 288(AX), Y0, Y1
+	VCMPPD    $0x11, 288(AX), Y0, Y0
+	VMOVMSKPD Y1, R9
+	SHLQ      $0x04, DI
+	ORQ       R9, DI
+	VMOVMSKPD Y0, R9
+	SHLQ      $0x04, R8
+	ORQ       R9, R8
+	VMOVUPD   256(CX), Y0
+	VCMPPD    $0x1e, 256(AX), Y0, Y1
+	VCMPPD    $0x11, 256(AX), Y0, Y0
+	VMOVMSKPD Y1, R9
+	SHLQ      $0x04, DI
+	ORQ       R9, DI
+	VMOVMSKPD Y0, R9
+	SHLQ      $0x04, R8
+	ORQ       R9, R8
+	VMOVUPD   224(CX), Y0
+	VCMPPD    $0x1e, 224(AX), Y0, Y1
+	VCMPPD    $0x11, 224(AX), Y0, Y0
+	VMOVMSKPD Y1, R9
+	SHLQ      $0x04, DI
+	ORQ       R9, DI
+	VMOVMSKPD Y0, R9
+	SHLQ      $0x04, R8
+	ORQ       R9, R8
+	VMOVUPD   192(CX), Y0
+	VCMPPD    $0x1e, 192(AX), Y0, Y1
+	VCMPPD    $0x11, 192(AX), Y0, Y0
+	VMOVMSKPD Y1, R9
+	SHLQ      $0x04, DI
+	ORQ       R9, DI
+	VMOVMSKPD Y0, R9
+	SHLQ      $0x04, R8
+	ORQ       R9, R8
+	VMOVUPD   160(CX), Y0
+	VCMPPD    $0x1e, 160(AX), Y0, Y1
+	VCMPPD    $0x11, 160(AX), Y0, Y0
+	VMOVMSKPD Y1, R9
+	SHLQ      $0x04, DI
+	ORQ       R9, DI
+	VMOVMSKPD Y0, R9
+	SHLQ      $0x04, R8
+	ORQ       R9, R8
+	VMOVUPD   128(CX), Y0
+	VCMPPD    $0x1e, 128(AX), Y0, Y1
+	VCMPPD    $0x11, 128(AX), Y0, Y0
+	VMOVMSKPD Y1, R9
+	SHLQ      $0x04, DI
+	ORQ       R9, DI
+	VMOVMSKPD Y0, R9
+	SHLQ      $0x04, R8
+	ORQ       R9, R8
+	VMOVUPD   96(CX), Y0
+	VCMPPD    $0x1e, 96(AX), Y0, Y1
+	VCMPPD    $0x11, 96(AX), Y0, Y0
+	VMOVMSKPD Y1, R9
+	SHLQ      $0x04, DI
+	ORQ       R9, DI
+	VMOVMSKPD Y0, R9
+	SHLQ      $0x04, R8
+	ORQ       R9, R8
+	VMOVUPD   64(CX), Y0
+	VCMPPD    $0x1e, 64(AX), Y0, Y1
+	VCMPPD    $0x11, 64(AX), Y0, Y0
+	VMOVMSKPD Y1, R9
+	SHLQ      $0x04, DI
+	ORQ       R9, DI
+	VMOVMSKPD Y0, R9
+	SHLQ      $0x04, R8
+	ORQ       R9, R8
+	VMOVUPD   32(CX), Y0
+	VCMPPD    $0x1e, 32(AX), Y0, Y1
+	VCMPPD    $0x11, 32(AX), Y0, Y0
+	VMOVMSKPD Y1, R9
+	SHLQ      $0x04, DI
+	ORQ       R9, DI
+	VMOVMSKPD Y0, R9
+	SHLQ      $0x04, R8
+	ORQ       R9, R8
+	VMOVUPD   (CX), Y0
+	VCMPPD    $0x1e, (AX), Y0, Y1
+	VCMPPD    $0x11, (AX), Y0, Y0
+	VMOVMSKPD Y1, R9
+	SHLQ      $0x04, DI
+	ORQ       R9, DI
+	VMOVMSKPD Y0, R9
+	SHLQ      $0x04, R8
+	ORQ       R9, R8
+	MOVQ      DI, (DX)
+	MOVQ      R8, (BX)
+	ADDQ      $+512, AX
+	ADDQ      $+512, CX
+	ADDQ      $+8, DX
+	ADDQ      $+8, BX
+	DECQ      SI
+	JNZ       word
+	VZEROUPPER
+	RET
+
+// func compareAVX512(hma *float64, hma3 *float64, up *[8]uint64, down *[8]uint64)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·compareAVX512(SB), NOSPLIT, $0-32
+	MOVQ hma+0(FP), AX
+	MOVQ hma3+8(FP), CX
+	MOVQ up+16(FP), DX
+	MOVQ down+24(FP), BX
+	MOVQ $0x00000008, SI
+
+word:
+	VMOVUPD  (CX), Z0
+	VMOVUPD  64(CX), Z1
+	VMOVUPD  128(CX), Z2
+	VMOVUPD  192(CX), Z3
+	VMOVUPD  256(CX), Z4
+	VMOVUPD  320(CX), Z5
+	VMOVUPD  384(CX), Z6
+	VMOVUPD  448(CX), Z7
+	VCMPPD   $0x1e, (AX), Z0, K1
+	VCMPPD   $0x1e, 64(AX), Z1, K2
+	KUNPCKBW K1, K2, K1
+	VCMPPD   $0x1e, 128(AX), Z2, K2
+	VCMPPD   $0x1e, 192(AX), Z3, K3
+	KUNPCKBW K2, K3, K2
+	KUNPCKWD K1, K2, K1
+	VCMPPD   $0x1e, 256(AX), Z4, K2
+	VCMPPD   $0x1e, 320(AX), Z5, K3
+	KUNPCKBW K2, K3, K2
+	VCMPPD   $0x1e, 384(AX), Z6, K3
+	VCMPPD   $0x1e, 448(AX), Z7, K4
+	KUNPCKBW K3, K4, K3
+	KUNPCKWD K2, K3, K2
+	KUNPCKDQ K1, K2, K1
+	KMOVQ    K1, (DX)
+	VCMPPD   $0x11, (AX), Z0, K1
+	VCMPPD   $0x11, 64(AX), Z1, K2
+	KUNPCKBW K1, K2, K1
+	VCMPPD   $0x11, 128(AX), Z2, K2
+	VCMPPD   $0x11, 192(AX), Z3, K3
+	KUNPCKBW K2, K3, K2
+	KUNPCKWD K1, K2, K1
+	VCMPPD   $0x11, 256(AX), Z4, K2
+	VCMPPD   $0x11, 320(AX), Z5, K3
+	KUNPCKBW K2, K3, K2
+	VCMPPD   $0x11, 384(AX), Z6, K3
+	VCMPPD   $0x11, 448(AX), Z7, K4
+	KUNPCKBW K3, K4, K3
+	KUNPCKWD K2, K3, K2
+	KUNPCKDQ K1, K2, K1
+	KMOVQ    K1, (BX)
+	ADDQ     $+512, AX
+	ADDQ     $+512, CX
+	ADDQ     $+8, DX
+	ADDQ     $+8, BX
+	DECQ     SI
+	JNZ      word
+	VZEROUPPER
+	RET
+
+// func buildAVX2(sums *float64, closes *float64, rows int, m *maxima)
+// Requires: AVX, AVX2
+TEXT ·buildAVX2(SB), NOSPLIT, $0-32
+	MOVQ     sums+0(FP), AX
+	MOVQ     closes+8(FP), CX
+	MOVQ     m+24(FP), DX
+	MOVQ     $0x00000002, BX
+	VPCMPEQQ Y1, Y1, Y1
+	VPSRLQ   $0x01, Y1, Y1
+
+half:
+	VXORPD       Y2, Y2, Y2
+	VXORPD       Y3, Y3, Y3
+	VXORPD       Y4, Y4, Y4
+	VXORPD       Y5, Y5, Y5
+	VXORPD       Y6, Y6, Y6
+	VXORPD       Y7, Y7, Y7
+	VXORPD       Y8, Y8, Y8
+	VXORPD       Y9, Y9, Y9
+	VXORPD       Y10, Y10, Y10
+	MOVQ         rows+16(FP), SI
+	TESTQ        SI, SI
+	JLE          store
+	VBROADCASTSD (CX), Y0
+	VMOVHPD      512(CX), X0, X0
+	VMOVSD       1024(CX), X11
+	VMOVHPD      1536(CX), X11, X11
+	VINSERTF128  $0x01, X11, Y0, Y0
+	VMOVAPD      Y0, Y0
+	MOVQ         CX, DI
+	MOVQ         AX, R8
+	SUBQ         $+2, SI
+	JLT          last
+
+pair:
+	// Two rows of 4 lanes.
+	VBROADCASTF128 (DI), Y11
+	VBROADCASTF128 512(DI), Y12
+	VINSERTF128    $0x01, 1024(DI), Y11, Y11
+	VINSERTF128    $0x01, 1536(DI), Y12, Y12
+	VUNPCKHPD      Y12, Y11, Y13
+	VUNPCKLPD      Y12, Y11, Y11
+	VANDPD         Y11, Y1, Y12
+	VPCMPGTQ       Y6, Y12, Y14
+	VBLENDVPD      Y14, Y12, Y6, Y6
+	VSUBPD         Y0, Y11, Y11
+	VADDPD         Y11, Y2, Y2
+	VADDPD         Y2, Y3, Y3
+	VADDPD         Y3, Y4, Y4
+	VADDPD         Y4, Y5, Y5
+	VMOVUPD        Y5, (R8)
+	VANDPD         Y2, Y1, Y11
+	VPCMPGTQ       Y7, Y11, Y12
+	VBLENDVPD      Y12, Y11, Y7, Y7
+	VANDPD         Y3, Y1, Y11
+	VPCMPGTQ       Y8, Y11, Y12
+	VBLENDVPD      Y12, Y11, Y8, Y8
+	VANDPD         Y4, Y1, Y11
+	VPCMPGTQ       Y9, Y11, Y12
+	VBLENDVPD      Y12, Y11, Y9, Y9
+	VANDPD         Y5, Y1, Y11
+	VPCMPGTQ       Y10, Y11, Y12
+	VBLENDVPD      Y12, Y11, Y10, Y10
+	VANDPD         Y13, Y1, Y11
+	VPCMPGTQ       Y6, Y11, Y12
+	VBLENDVPD      Y12, Y11, Y6, Y6
+	VSUBPD         Y0, Y13, Y13
+	VADDPD         Y13, Y2, Y2
+	VADDPD         Y2, Y3, Y3
+	VADDPD         Y3, Y4, Y4
+	VADDPD         Y4, Y5, Y5
+	VMOVUPD        Y5, 64(R8)
+	VANDPD         Y2, Y1, Y11
+	VPCMPGTQ       Y7, Y11, Y12
+	VBLENDVPD      Y12, Y11, Y7, Y7
+	VANDPD         Y3, Y1, Y11
+	VPCMPGTQ       Y8, Y11, Y12
+	VBLENDVPD      Y12, Y11, Y8, Y8
+	VANDPD         Y4, Y1, Y11
+	VPCMPGTQ       Y9, Y11, Y12
+	VBLENDVPD      Y12, Y11, Y9, Y9
+	VANDPD         Y5, Y1, Y11
+	VPCMPGTQ       Y10, Y11, Y12
+	VBLENDVPD      Y12, Y11, Y10, Y10
+	ADDQ           $+16, DI
+	ADDQ           $+128, R8
+	SUBQ           $+2, SI
+	JGE            pair
+
+last:
+	// An odd row is left if the count is -1 now.
+	INCQ         SI
+	JNZ          store
+	VBROADCASTSD (DI), Y11
+	VMOVHPD      512(DI), X11, X11
+	VMOVSD       1024(DI), X12
+	VMOVHPD      1536(DI), X12, X12
+	VINSERTF128  $0x01, X12, Y11, Y11
+	VANDPD       Y11, Y1, Y12
+	VPCMPGTQ     Y6, Y12, Y13
+	VBLENDVPD    Y13, Y12, Y6, Y6
+	VSUBPD       Y0, Y11, Y11
+	VADDPD       Y11, Y2, Y2
+	VADDPD       Y2, Y3, Y3
+	VADDPD       Y3, Y4, Y4
+	VADDPD       Y4, Y5, Y5
+	VMOVUPD      Y5, (R8)
+	VANDPD       Y2, Y1, Y0
+	VPCMPGTQ     Y7, Y0, Y2
+	VBLENDVPD    Y2, Y0, Y7, Y7
+	VANDPD       Y3, Y1, Y0
+	VPCMPGTQ     Y8, Y0, Y2
+	VBLENDVPD    Y2, Y0, Y8, Y8
+	VANDPD       Y4, Y1, Y0
+	VPCMPGTQ     Y9, Y0, Y2
+	VBLENDVPD    Y2, Y0, Y9, Y9
+	VANDPD       Y5, Y1, Y0
+	VPCMPGTQ     Y10, Y0, Y2
+	VBLENDVPD    Y2, Y0, Y10, Y10
+
+store:
+	VMOVUPD Y6, (DX)
+	VMOVUPD Y7, 64(DX)
+	VMOVUPD Y8, 128(DX)
+	VMOVUPD Y9, 192(DX)
+	VMOVUPD Y10, 256(DX)
+	ADDQ    $+2048, CX
+	ADDQ    $+32, AX
+	ADDQ    $+32, DX
+	DECQ    BX
+	JNZ     half
+	VZEROUPPER
+	RET
+
+// func buildAVX512(sums *float64, closes *float64, rows int, m *maxima)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·buildAVX512(SB), NOSPLIT, $0-32
+	VPTERNLOGQ   $0xff, Z1, Z1, Z1
+	VPSRLQ       $0x01, Z1, Z1
+	VPXORQ       Z2, Z2, Z2
+	VPXORQ       Z3, Z3, Z3
+	VPXORQ       Z4, Z4, Z4
+	VPXORQ       Z5, Z5, Z5
+	VPXORQ       Z6, Z6, Z6
+	VPXORQ       Z7, Z7, Z7
+	VPXORQ       Z8, Z8, Z8
+	VPXORQ       Z9, Z9, Z9
+	VPXORQ       Z10, Z10, Z10
+	MOVQ         rows+16(FP), AX
+	TESTQ        AX, AX
+	JLE          store
+	MOVQ         sums+0(FP), CX
+	MOVQ         closes+8(FP), DX
+	VBROADCASTSD (DX), Z0
+	VMOVHPD      512(DX), X0, X0
+	VMOVSD       1024(DX), X11
+	VMOVHPD      1536(DX), X11, X11
+	VINSERTF64X2 $0x01, X11, Z0, Z0
+	VMOVSD       2048(DX), X11
+	VMOVHPD      2560(DX), X11, X11
+	VINSERTF64X2 $0x02, X11, Z0, Z0
+	VMOVSD       3072(DX), X11
+	VMOVHPD      3584(DX), X11, X11
+	VINSERTF64X2 $0x03, X11, Z0, Z0
+	VMOVAPD      Z0, Z0
+	SUBQ         $+8, AX
+	JLT          rest
+
+block:
+	// Turn 8 closes of each lane into 8 rows: first pairs of lanes, then fours,
+	// then all.
+	VMOVUPD    (DX), Z11
+	VMOVUPD    512(DX), Z12
+	VMOVUPD    1024(DX), Z13
+	VMOVUPD    1536(DX), Z14
+	VMOVUPD    2048(DX), Z15
+	VMOVUPD    2560(DX), Z16
+	VMOVUPD    3072(DX), Z17
+	VMOVUPD    3584(DX), Z18
+	VUNPCKLPD  Z12, Z11, Z19
+	VUNPCKLPD  Z14, Z13, Z20
+	VUNPCKLPD  Z16, Z15, Z21
+	VUNPCKLPD  Z18, Z17, Z22
+	VSHUFF64X2 $0x44, Z20, Z19, Z23
+	VSHUFF64X2 $0x44, Z22, Z21, Z24
+	VSHUFF64X2 $0x88, Z24, Z23, Z25
+	VSHUFF64X2 $0xdd, Z24, Z23, Z23
+	VSHUFF64X2 $0xee, Z20, Z19, Z19
+	VSHUFF64X2 $0xee, Z22, Z21, Z20
+	VSHUFF64X2 $0x88, Z20, Z19, Z21
+	VSHUFF64X2 $0xdd, Z20, Z19, Z19
+	VUNPCKHPD  Z12, Z11, Z11
+	VUNPCKHPD  Z14, Z13, Z12
+	VUNPCKHPD  Z16, Z15, Z13
+	VUNPCKHPD  Z18, Z17, Z14
+	VSHUFF64X2 $0x44, Z12, Z11, Z15
+	VSHUFF64X2 $0x44, Z14, Z13, Z16
+	VSHUFF64X2 $0x88, Z16, Z15, Z17
+	VSHUFF64X2 $0xdd, Z16, Z15, Z15
+	VSHUFF64X2 $0xee, Z12, Z11, Z11
+	VSHUFF64X2 $0xee, Z14, Z13, Z12
+	VSHUFF64X2 $0x88, Z12, Z11, Z13
+	VSHUFF64X2 $0xdd, Z12, Z11, Z11
+	VPANDQ     Z25, Z1, Z12
+	VPMAXUQ    Z12, Z6, Z6
+	VSUBPD     Z0, Z25, Z25
+	VADDPD     Z25, Z2, Z2
+	VADDPD     Z2, Z3, Z3
+	VADDPD     Z3, Z4, Z4
+	VADDPD     Z4, Z5, Z5
+	VMOVUPD    Z5, (CX)
+	VPANDQ     Z2, Z1, Z12
+	VPMAXUQ    Z12, Z7, Z7
+	VPANDQ     Z3, Z1, Z12
+	VPMAXUQ    Z12, Z8, Z8
+	VPANDQ     Z4, Z1, Z12
+	VPMAXUQ    Z12, Z9, Z9
+	VPANDQ     Z5, Z1, Z12
+	VPMAXUQ    Z12, Z10, Z10
+	VPANDQ     Z17, Z1, Z12
+	VPMAXUQ    Z12, Z6, Z6
+	VSUBPD     Z0, Z17, Z17
+	VADDPD     Z17, Z2, Z2
+	VADDPD     Z2, Z3, Z3
+	VADDPD     Z3, Z4, Z4
+	VADDPD     Z4, Z5, Z5
+	VMOVUPD    Z5, 64(CX)
+	VPANDQ     Z2, Z1, Z12
+	VPMAXUQ    Z12, Z7, Z7
+	VPANDQ     Z3, Z1, Z12
+	VPMAXUQ    Z12, Z8, Z8
+	VPANDQ     Z4, Z1, Z12
+	VPMAXUQ    Z12, Z9, Z9
+	VPANDQ     Z5, Z1, Z12
+	VPMAXUQ    Z12, Z10, Z10
+	VPANDQ     Z23, Z1, Z12
+	VPMAXUQ    Z12, Z6, Z6
+	VSUBPD     Z0, Z23, Z23
+	VADDPD     Z23, Z2, Z2
+	VADDPD     Z2, Z3, Z3
+	VADDPD     Z3, Z4, Z4
+	VADDPD     Z4, Z5, Z5
+	VMOVUPD    Z5, 128(CX)
+	VPANDQ     Z2, Z1, Z12
+	VPMAXUQ    Z12, Z7, Z7
+	VPANDQ     Z3, Z1, Z12
+	VPMAXUQ    Z12, Z8, Z8
+	VPANDQ     Z4, Z1, Z12
+	VPMAXUQ    Z12, Z9, Z9
+	VPANDQ     Z5, Z1, Z12
+	VPMAXUQ    Z12, Z10, Z10
+	VPANDQ     Z15, Z1, Z12
+	VPMAXUQ    Z12, Z6, Z6
+	VSUBPD     Z0, Z15, Z15
+	VADDPD     Z15, Z2, Z2
+	VADDPD     Z2, Z3, Z3
+	VADDPD     Z3, Z4, Z4
+	VADDPD     Z4, Z5, Z5
+	VMOVUPD    Z5, 192(CX)
+	VPANDQ     Z2, Z1, Z12
+	VPMAXUQ    Z12, Z7, Z7
+	VPANDQ     Z3, Z1, Z12
+	VPMAXUQ    Z12, Z8, Z8
+	VPANDQ     Z4, Z1, Z12
+	VPMAXUQ    Z12, Z9, Z9
+	VPANDQ     Z5, Z1, Z12
+	VPMAXUQ    Z12, Z10, Z10
+	VPANDQ     Z21, Z1, Z12
+	VPMAXUQ    Z12, Z6, Z6
+	VSUBPD     Z0, Z21, Z21
+	VADDPD     Z21, Z2, Z2
+	VADDPD     Z2, Z3, Z3
+	VADDPD     Z3, Z4, Z4
+	VADDPD     Z4, Z5, Z5
+	VMOVUPD    Z5, 256(CX)
+	VPANDQ     Z2, Z1, Z12
+	VPMAXUQ    Z12, Z7, Z7
+	VPANDQ     Z3, Z1, Z12
+	VPMAXUQ    Z12, Z8, Z8
+	VPANDQ     Z4, Z1, Z12
+	VPMAXUQ    Z12, Z9, Z9
+	VPANDQ     Z5, Z1, Z12
+	VPMAXUQ    Z12, Z10, Z10
+	VPANDQ     Z13, Z1, Z12
+	VPMAXUQ    Z12, Z6, Z6
+	VSUBPD     Z0, Z13, Z13
+	VADDPD     Z13, Z2, Z2
+	VADDPD     Z2, Z3, Z3
+	VADDPD     Z3, Z4, Z4
+	VADDPD     Z4, Z5, Z5
+	VMOVUPD    Z5, 320(CX)
+	VPANDQ     Z2, Z1, Z12
+	VPMAXUQ    Z12, Z7, Z7
+	VPANDQ     Z3, Z1, Z12
+	VPMAXUQ    Z12, Z8, Z8
+	VPANDQ     Z4, Z1, Z12
+	VPMAXUQ    Z12, Z9, Z9
+	VPANDQ     Z5, Z1, Z12
+	VPMAXUQ    Z12, Z10, Z10
+	VPANDQ     Z19, Z1, Z12
+	VPMAXUQ    Z12, Z6, Z6
+	VSUBPD     Z0, Z19, Z19
+	VADDPD     Z19, Z2, Z2
+	VADDPD     Z2, Z3, Z3
+	VADDPD     Z3, Z4, Z4
+	VADDPD     Z4, Z5, Z5
+	VMOVUPD    Z5, 384(CX)
+	VPANDQ     Z2, Z1, Z12
+	VPMAXUQ    Z12, Z7, Z7
+	VPANDQ     Z3, Z1, Z12
+	VPMAXUQ    Z12, Z8, Z8
+	VPANDQ     Z4, Z1, Z12
+	VPMAXUQ    Z12, Z9, Z9
+	VPANDQ     Z5, Z1, Z12
+	VPMAXUQ    Z12, Z10, Z10
+	VPANDQ     Z11, Z1, Z12
+	VPMAXUQ    Z12, Z6, Z6
+	VSUBPD     Z0, Z11, Z11
+	VADDPD     Z11, Z2, Z2
+	VADDPD     Z2, Z3, Z3
+	VADDPD     Z3, Z4, Z4
+	VADDPD     Z4, Z5, Z5
+	VMOVUPD    Z5, 448(CX)
+	VPANDQ     Z2, Z1, Z11
+	VPMAXUQ    Z11, Z7, Z7
+	VPANDQ     Z3, Z1, Z11
+	VPMAXUQ    Z11, Z8, Z8
+	VPANDQ     Z4, Z1, Z11
+	VPMAXUQ    Z11, Z9, Z9
+	VPANDQ     Z5, Z1, Z11
+	VPMAXUQ    Z11, Z10, Z10
+	ADDQ       $+64, DX
+	ADDQ       $+512, CX
+	SUBQ       $+8, AX
+	JGE        block
+
+rest:
+	ADDQ $+8, AX
+	JZ   store
+
+row:
+	VBROADCASTSD (DX), Z11
+	VMOVHPD      512(DX), X11, X11
+	VMOVSD       1024(DX), X12
+	VMOVHPD      1536(DX), X12, X12
+	VINSERTF64X2 $0x01, X12, Z11, Z11
+	VMOVSD       2048(DX), X12
+	VMOVHPD      2560(DX), X12, X12
+	VINSERTF64X2 $0x02, X12, Z11, Z11
+	VMOVSD       3072(DX), X12
+	VMOVHPD      3584(DX), X12, X12
+	VINSERTF64X2 $0x03, X12, Z11, Z11
+	VPANDQ       Z11, Z1, Z12
+	VPMAXUQ      Z12, Z6, Z6
+	VSUBPD       Z0, Z11, Z11
+	VADDPD       Z11, Z2, Z2
+	VADDPD       Z2, Z3, Z3
+	VADDPD       Z3, Z4, Z4
+	VADDPD       Z4, Z5, Z5
+	VMOVUPD      Z5, (CX)
+	VPANDQ       Z2, Z1, Z11
+	VPMAXUQ      Z11, Z7, Z7
+	VPANDQ       Z3, Z1, Z11
+	VPMAXUQ      Z11, Z8, Z8
+	VPANDQ       Z4, Z1, Z11
+	VPMAXUQ      Z11, Z9, Z9
+	VPANDQ       Z5, Z1, Z11
+	VPMAXUQ      Z11, Z10, Z10
+	ADDQ         $+8, DX
+	ADDQ         $+64, CX
+	DECQ         AX
+	JNZ          row
+
+store:
+	MOVQ    m+24(FP), AX
+	VMOVUPD Z6, (AX)
+	VMOVUPD Z7, 64(AX)
+	VMOVUPD Z8, 128(AX)
+	VMOVUPD Z9, 192(AX)
+	VMOVUPD Z10, 256(AX)
+	VZEROUPPER
+	RET

@@ -1,6 +1,9 @@
 package kernel
 
-import "unsafe"
+import (
+	"math"
+	"unsafe"
+)
 
 // term is one term of a combo's linear filter: coef times the sum that lies
 // back bytes before.
@@ -85,5 +88,90 @@ func accumulateGo(acc *[32]float64, x *float64, from, to int64) {
 			w++
 		}
 		*sum = [4]float64{a0, a1, a2, a3}
+	}
+}
+
+// emitGo divides 32 sums: dst[k] = acc[k] / divisor.
+func emitGo(dst *float64, acc *[32]float64, divisor float64) {
+	to := (*[32]float64)(unsafe.Pointer(dst))
+	for k, sum := range acc {
+		to[k] = sum / divisor
+	}
+}
+
+// combine2Go computes the inner series of an HMA: dst[i] = 2*a[i] - b[i] for
+// the first n elements, a multiple of 8, with each operation rounded.
+func combine2Go(dst, a, b *float64, n int) {
+	n = max(n, 0)
+	to, as, bs := unsafe.Slice(dst, n), unsafe.Slice(a, n), unsafe.Slice(b, n)
+	for i := range to {
+		to[i] = float64(2*as[i]) - bs[i]
+	}
+}
+
+// combine3Go computes the inner series of an HMA3: dst[i] = 3*a[i] - b[i] -
+// c[i] for the first n elements, a multiple of 8, with each operation rounded.
+func combine3Go(dst, a, b, c *float64, n int) {
+	n = max(n, 0)
+	to, as, bs, cs := unsafe.Slice(dst, n), unsafe.Slice(a, n), unsafe.Slice(b, n), unsafe.Slice(c, n)
+	for i := range to {
+		to[i] = float64(3*as[i]) - bs[i] - cs[i]
+	}
+}
+
+// compareGo compares 512 pairs of averages: bit i of up[w] says that
+// hma3[64*w+i] > hma[64*w+i], and of down[w] that it is less. A NaN sets
+// neither.
+func compareGo(hma, hma3 *float64, up, down *[8]uint64) {
+	as, bs := (*[8][64]float64)(unsafe.Pointer(hma)), (*[8][64]float64)(unsafe.Pointer(hma3))
+	for w := range as {
+		var u, d uint64
+		a, b := &as[w], &bs[w]
+		// Backwards, so that doubling makes room for the bit of the pair before.
+		for i := len(a) - 1; i >= 0; i-- {
+			var over, under uint64 // no branches, as in filterGo
+			if b[i] > a[i] {
+				over = 1
+			}
+			if b[i] < a[i] {
+				under = 1
+			}
+			u = 2*u + over
+			d = 2*d + under
+		}
+		up[w], down[w] = u, d
+	}
+}
+
+// buildGo computes the fourfold prefix sums of 8 lanes, and their largest
+// magnitudes. Lane l is closes[64*l+r] for r < rows, less its first close, and
+// its fourth sums become sums[8*r+l].
+func buildGo(sums, closes *float64, rows int, m *maxima) {
+	*m = maxima{}
+	if rows <= 0 {
+		return
+	}
+	series, fourth := unsafe.Slice(closes, (lanes-1)*laneBars+rows), unsafe.Slice(sums, lanes*rows)
+	for lane := range lanes {
+		column, rest := series[lane*laneBars:][:rows], fourth[lane:]
+		centre := column[0]
+		var s1, s2, s3, s4 float64
+		var x, m1, m2, m3, m4 uint64
+		for r, close := range column {
+			s1 += close - centre
+			s2 += s1
+			s3 += s2
+			s4 += s3
+			rest[r*lanes] = s4
+			x = max(x, magnitude(close))
+			m1 = max(m1, magnitude(s1))
+			m2 = max(m2, magnitude(s2))
+			m3 = max(m3, magnitude(s3))
+			m4 = max(m4, magnitude(s4))
+		}
+		m.closes[lane] = math.Float64frombits(x)
+		for k, largest := range [...]uint64{m1, m2, m3, m4} {
+			m.sums[k][lane] = math.Float64frombits(largest)
+		}
 	}
 }

@@ -13,12 +13,17 @@ type simdImplementation struct {
 	available  bool
 	filter     func(sums *float64, terms *term, n int, bound *[8]float64, up, down *[8]uint64)
 	accumulate func(acc *[32]float64, x *float64, from, to int64)
+	emit       func(dst *float64, acc *[32]float64, divisor float64)
+	combine2   func(dst, a, b *float64, n int)
+	combine3   func(dst, a, b, c *float64, n int)
+	compare    func(hma, hma3 *float64, up, down *[8]uint64)
+	build      func(sums, closes *float64, rows int, m *maxima)
 }
 
 // simdImplementations holds what this build has; files with build constraints
 // add to it.
 var simdImplementations = []simdImplementation{
-	{"go", true, filterGo, accumulateGo},
+	{"go", true, filterGo, accumulateGo, emitGo, combine2Go, combine3Go, compareGo, buildGo},
 }
 
 func eachSIMD(t *testing.T, f func(t *testing.T, s simdImplementation)) {
@@ -37,10 +42,14 @@ func eachSIMD(t *testing.T, f func(t *testing.T, s simdImplementation)) {
 	}
 }
 
-func TestSIMDTermLayout(t *testing.T) {
+func TestSIMDLayout(t *testing.T) {
 	var m term
 	if unsafe.Sizeof(m) != 16 || unsafe.Offsetof(m.back) != 0 || unsafe.Offsetof(m.coef) != 8 {
 		t.Fatal("the generator assumes another layout of term")
+	}
+	var x maxima
+	if unsafe.Sizeof(x) != 5*64 || unsafe.Offsetof(x.closes) != 0 || unsafe.Offsetof(x.sums) != 64 {
+		t.Fatal("the generator assumes another layout of maxima")
 	}
 }
 
@@ -301,6 +310,264 @@ func TestFilterRandom(t *testing.T) {
 	})
 }
 
+// guarded is memory for n floats between canaries.
+type guarded struct {
+	all    []float64
+	floats []float64
+}
+
+const guardFloats = 72 // more than any vector, or a lane
+
+// newGuarded returns floats that begin offset elements after a multiple of 64
+// bytes. All memory is a NaN of its own kind at first.
+func newGuarded(n, offset int) guarded {
+	all := floatsBeyond(n+2*guardFloats, offset)
+	for i := range all {
+		all[i] = math.Float64frombits(0x7ff8_5a5a_0000_0000 + uint64(i))
+	}
+	return guarded{all, all[guardFloats:][:n:n]}
+}
+
+// check compares the floats with want, bit by bit but for NaNs, and the
+// canaries with what they were.
+func (g guarded) check(t *testing.T, what string, want []float64) {
+	t.Helper()
+	for i := range want {
+		if !sameFloat(g.floats[i], want[i]) {
+			t.Fatalf("%s: element %d is %x, want %x", what, i, g.floats[i], want[i])
+		}
+	}
+	for i := range g.all {
+		inside := i >= guardFloats && i < guardFloats+len(want)
+		if !inside && math.Float64bits(g.all[i]) != 0x7ff8_5a5a_0000_0000+uint64(i) {
+			t.Fatalf("%s: wrote to element %d", what, i-guardFloats)
+		}
+	}
+}
+
+// unchanged fails if any bit of the input differs from the copy before.
+func unchanged(t *testing.T, what string, now, before []float64) {
+	t.Helper()
+	for i := range before {
+		if math.Float64bits(now[i]) != math.Float64bits(before[i]) {
+			t.Fatalf("%s: wrote to input element %d", what, i)
+		}
+	}
+}
+
+func TestEmit(t *testing.T) {
+	eachSIMD(t, func(t *testing.T, s simdImplementation) {
+		r := rand.New(rand.NewPCG(13, 14))
+		divisors := []float64{1, 3, 10, 171, 23436, 0, math.Inf(1), math.NaN(), 5e-324, math.MaxFloat64}
+		for round := range 400 {
+			var acc [32]float64
+			for k := range acc {
+				acc[k] = awkwardFloat(r, round%2 == 0)
+			}
+			divisor := awkwardFloat(r, round%2 == 0)
+			if round%4 > 1 {
+				divisor = divisors[round/4%len(divisors)]
+			}
+			want, before := make([]float64, 32), acc
+			for k := range want {
+				want[k] = acc[k] / divisor
+			}
+			dst := newGuarded(32, round/4%8)
+			s.emit(&dst.floats[0], &acc, divisor)
+			dst.check(t, "quotients", want)
+			unchanged(t, "acc", acc[:], before[:])
+		}
+	})
+}
+
+func TestCombine(t *testing.T) {
+	eachSIMD(t, func(t *testing.T, s simdImplementation) {
+		r := rand.New(rand.NewPCG(15, 16))
+		for round := range 600 {
+			n := []int{0, 8, 16, 24, 40, 512, 600}[round%7]
+			var in [3]guarded
+			var before [3][]float64
+			for i := range in {
+				in[i] = newGuarded(n, r.IntN(8))
+				for k := range in[i].floats {
+					in[i].floats[k] = awkwardFloat(r, round%2 == 0)
+					if round%3 > 0 { // neighbours in magnitude, where roundings show
+						in[i].floats[k] = 100 + r.NormFloat64()
+					}
+				}
+				before[i] = append([]float64(nil), in[i].all...)
+			}
+			a, b, c := in[0].floats, in[1].floats, in[2].floats
+			two, three := make([]float64, n), make([]float64, n)
+			for i := range n {
+				two[i] = float64(2*a[i]) - b[i]
+				three[i] = float64(3*a[i]) - b[i] - c[i]
+			}
+			at := func(g guarded) *float64 { return &g.all[guardFloats] }
+			dst := newGuarded(n, r.IntN(8))
+			s.combine2(at(dst), at(in[0]), at(in[1]), n)
+			dst.check(t, "2a-b", two)
+			dst = newGuarded(n, r.IntN(8))
+			s.combine3(at(dst), at(in[0]), at(in[1]), at(in[2]), n)
+			dst.check(t, "3a-b-c", three)
+			for i := range in {
+				unchanged(t, "operand", in[i].all, before[i])
+			}
+		}
+	})
+}
+
+func TestCompare(t *testing.T) {
+	eachSIMD(t, func(t *testing.T, s simdImplementation) {
+		r := rand.New(rand.NewPCG(17, 18))
+		values := []float64{0, math.Copysign(0, -1), 1, -1, 5e-324, -5e-324, math.MaxFloat64, math.Inf(1), math.Inf(-1), math.NaN(), -math.NaN()}
+		check := func(hma, hma3 []float64) {
+			t.Helper()
+			const canary = 0x5a5a5a5a5a5a5a5a
+			var words [5][8]uint64 // canary, up, canary, down, canary
+			for i := range words {
+				for l := range words[i] {
+					words[i][l] = canary
+				}
+			}
+			want := words
+			want[1], want[3] = [8]uint64{}, [8]uint64{}
+			for i := range 512 {
+				if hma3[i] > hma[i] {
+					want[1][i/64] |= 1 << (i % 64)
+				}
+				if hma3[i] < hma[i] {
+					want[3][i/64] |= 1 << (i % 64)
+				}
+			}
+			s.compare(&hma[0], &hma3[0], &words[1], &words[3])
+			if words != want {
+				t.Fatalf("\ngot  %x\nwant %x", words, want)
+			}
+		}
+		for round := range 200 {
+			hma, hma3 := floatsBeyond(512, r.IntN(8)), floatsBeyond(512, r.IntN(8))
+			for i := range hma {
+				if round%2 == 0 {
+					hma[i], hma3[i] = values[r.IntN(len(values))], values[r.IntN(len(values))]
+				} else {
+					hma[i], hma3[i] = awkwardFloat(r, true), awkwardFloat(r, true)
+				}
+			}
+			check(hma, hma3)
+		}
+		// Each pair has a bit of its own.
+		hma, hma3 := floatsBeyond(512, 0), floatsBeyond(512, 0)
+		for i := range hma {
+			for _, v := range []float64{1, -1} {
+				hma3[i] = v
+				check(hma, hma3)
+			}
+			hma3[i] = 0
+		}
+	})
+}
+
+// buildWant is what build replaces, lane by lane.
+func buildWant(sums, closes []float64, rows int) (m maxima) {
+	larger := func(a, b float64) float64 {
+		if a != a || math.Abs(b) <= a {
+			return a
+		}
+		return math.Abs(b)
+	}
+	for l := range 8 {
+		var s [4]float64
+		for r := range rows {
+			c := closes[64*l+r]
+			s[0] += c - closes[64*l]
+			for k := range 3 {
+				s[k+1] += s[k]
+			}
+			sums[8*r+l] = s[3]
+			m.closes[l] = larger(m.closes[l], c)
+			for k := range s {
+				m.sums[k][l] = larger(m.sums[k][l], s[k])
+			}
+		}
+	}
+	return m
+}
+
+func TestBuild(t *testing.T) {
+	eachSIMD(t, func(t *testing.T, s simdImplementation) {
+		r := rand.New(rand.NewPCG(19, 20))
+		for _, rows := range []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 63, 64, 65, 282, 321} {
+			for round := range 48 {
+				closes := newGuarded(448+rows, round%8)
+				// What lies between the lanes stays a NaN, which would show.
+				for l := range 8 {
+					price := 100.0
+					for i := range rows {
+						price *= math.Exp(0.01 * r.NormFloat64())
+						v := price
+						switch round / 8 {
+						case 1:
+							v = awkwardFloat(r, false)
+						case 2: // few specials, so that sums are finite before them
+							if r.IntN(2*rows) == 0 {
+								v = []float64{math.NaN(), -math.NaN(), math.Inf(1), math.Inf(-1)}[r.IntN(4)]
+							}
+						case 3: // subnormal
+							v = math.Float64frombits(r.Uint64N(1<<40) | r.Uint64()&(1<<63))
+						case 4: // sums that overflow, and infinities that cancel
+							v = math.Copysign(math.MaxFloat64, r.Float64()-0.5)
+						case 5: // equal or of negative zeros
+							v = math.Copysign(float64(l%2), -1)
+						}
+						closes.floats[64*l+i] = v
+					}
+				}
+				before := append([]float64(nil), closes.all...)
+				want := make([]float64, 8*rows)
+				wantMax := buildWant(want, closes.floats, rows)
+
+				sums := newGuarded(8*rows, 0)
+				var m struct{ before, got, after maxima }
+				for l := range 8 {
+					m.before.sums[3][l], m.after.closes[l] = 7, 7
+					m.got.closes[l], m.got.sums[1][l] = math.NaN(), math.Inf(1) // to be overwritten
+				}
+				beside := m
+				s.build(&sums.floats[0], &closes.floats[0], rows, &m.got)
+				sums.check(t, "sums", want)
+				unchanged(t, "closes", closes.all, before)
+				if m.before != beside.before || m.after != beside.after {
+					t.Fatal("wrote beside maxima")
+				}
+				for l := range 8 {
+					if !sameFloat(m.got.closes[l], wantMax.closes[l]) || math.Signbit(m.got.closes[l]) {
+						t.Fatalf("%d rows, round %d, lane %d: close %v, want %v", rows, round, l, m.got.closes[l], wantMax.closes[l])
+					}
+					for k := range 4 {
+						if got, want := m.got.sums[k][l], wantMax.sums[k][l]; !sameFloat(got, want) || math.Signbit(got) {
+							t.Fatalf("%d rows, round %d, lane %d: S%d %v, want %v", rows, round, l, k+1, got, want)
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+// Nothing is read or written if there are no rows.
+func TestBuildNothing(t *testing.T) {
+	eachSIMD(t, func(t *testing.T, s simdImplementation) {
+		for rows := -2; rows <= 0; rows++ {
+			m := maxima{closes: [8]float64{1}, sums: [4][8]float64{3: {7: 1}}}
+			s.build(nil, nil, rows, &m)
+			if m != (maxima{}) {
+				t.Fatal(m)
+			}
+		}
+	})
+}
+
 func BenchmarkFilter(b *testing.B) {
 	const n, lead = 18, 217
 	r := rand.New(rand.NewPCG(9, 10))
@@ -344,6 +611,76 @@ func BenchmarkAccumulate(b *testing.B) {
 				s.accumulate(&acc, &x[0], 0, to)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(32*to), "ns/product")
+		})
+	}
+}
+
+func BenchmarkBuild(b *testing.B) {
+	const rows = 282
+	r := rand.New(rand.NewPCG(21, 22))
+	closes, sums := floatsBeyond(448+rows, 3), floatsBeyond(8*rows, 0)
+	for i := range closes {
+		closes[i] = 100 + r.NormFloat64()
+	}
+	for _, s := range simdImplementations {
+		b.Run(s.name, func(b *testing.B) {
+			if !s.available {
+				b.Skip("this machine cannot run it")
+			}
+			var m maxima
+			for b.Loop() {
+				s.build(&sums[0], &closes[0], rows, &m)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/rows, "ns/row")
+		})
+	}
+}
+
+func BenchmarkEmit(b *testing.B) {
+	dst := floatsBeyond(32, 3)
+	var acc [32]float64
+	for k := range acc {
+		acc[k] = float64(k)
+	}
+	for _, s := range simdImplementations {
+		b.Run(s.name, func(b *testing.B) {
+			if !s.available {
+				b.Skip("this machine cannot run it")
+			}
+			for b.Loop() {
+				s.emit(&dst[0], &acc, 171)
+			}
+		})
+	}
+}
+
+func BenchmarkCombine(b *testing.B) {
+	const n = 728
+	x, y, z, dst := floatsBeyond(n, 0), floatsBeyond(n, 0), floatsBeyond(n, 0), floatsBeyond(n, 0)
+	for _, s := range simdImplementations {
+		b.Run(s.name, func(b *testing.B) {
+			if !s.available {
+				b.Skip("this machine cannot run it")
+			}
+			for b.Loop() {
+				s.combine2(&dst[0], &x[0], &y[0], n)
+				s.combine3(&dst[0], &x[0], &y[0], &z[0], n)
+			}
+		})
+	}
+}
+
+func BenchmarkCompare(b *testing.B) {
+	hma, hma3 := floatsBeyond(512, 0), floatsBeyond(512, 0)
+	var up, down [8]uint64
+	for _, s := range simdImplementations {
+		b.Run(s.name, func(b *testing.B) {
+			if !s.available {
+				b.Skip("this machine cannot run it")
+			}
+			for b.Loop() {
+				s.compare(&hma[0], &hma3[0], &up, &down)
+			}
 		})
 	}
 }

@@ -45,8 +45,12 @@ func alignedFloats(n int) []float64 {
 // build fills the tile whose bars begin at first. Bars before and after the
 // series count as if they were the lane's centre: no bar that is decided
 // depends on them.
-func (t *tile) build(closes []float64, first, lag int) {
+func (t *tile) build(closes []float64, first, lag int, impl *implementation) {
 	t.first = first
+	if begin := first - lag; begin >= 0 && first+tileBars <= len(closes) {
+		impl.build(&t.sums[0], &closes[begin], lag+laneBars, &t.max)
+		return
+	}
 	for lane := range lanes {
 		t.buildLane(closes, lane, first+lane*laneBars-lag, lag+laneBars)
 	}

@@ -1,4 +1,4 @@
-"""Times the Go reference kernel against the same kernel in numba."""
+"""Times the Go kernels against the same kernel in numba."""
 
 import argparse
 import importlib.metadata
@@ -16,10 +16,13 @@ import time
 
 DESCRIPTION = """\
 Runs the golden grid (80 combos over the 150,000 bars of gbm42) in numba and in
-the Go reference kernel, one thread each, in turn within one run, so that both
-meet the same machine in the same mood. Prints every round, the medians and
-their ratio. Before that it checks that numba gives the golden profits and
+each Go kernel that this machine has, one thread each, in turn within one run,
+so that all meet the same machine in the same mood. Prints the medians and
+their ratios. Before that it checks that numba gives the golden profits and
 trade counts, bit for bit; the Go tests check the same of Go.
+
+With --hostile it also times the Go kernels on series that are hard on them.
+Their ratios are to numba on gbm42: its work does not depend on the series.
 
 Run it from the root of the repository, on an otherwise idle machine:
 
@@ -31,7 +34,6 @@ directory, which it removes.
 
 TESTDATA = pathlib.Path(__file__).resolve().parent
 KERNEL = TESTDATA.parent
-BENCHMARK = "BenchmarkSweepReference/workers=1"
 FEE = 0.0009
 
 
@@ -49,6 +51,7 @@ def parse_args():
     parser.add_argument(
         "--rounds", type=positive, default=5, help="runs of each side (default: %(default)s)"
     )
+    parser.add_argument("--hostile", action="store_true", help="time hostile series, too")
     return parser.parse_args()
 
 
@@ -114,21 +117,24 @@ def run(command, **kwargs):
     return done.stdout
 
 
-def go_seconds(binary):
+def go_seconds(binary, series):
+    """Returns the seconds of a sweep by (series, kernel)."""
     output = run(
         [
             binary,
             "-test.run", "^$",
-            "-test.bench", "SweepReference/workers=1$",
-            "-test.benchtime", "1x",
+            "-test.bench", f"^BenchmarkSweep$/^series={series}$/^kernel=/^combos=80$/^workers=1$",
+            "-test.benchtime", "300ms",
             "-test.cpu", "1",
         ],
         cwd=KERNEL,  # where go test would run it
     )  # fmt: skip
-    found = re.search(rf"^{re.escape(BENCHMARK)}\s+\d+\s+([0-9.]+) ns/op", output, re.MULTILINE)
+    found = re.findall(
+        r"^BenchmarkSweep/series=(\S+)/kernel=(\S+)/combos=80/workers=1\s+\d+\s+([0-9.]+) ns/op", output, re.MULTILINE
+    )
     if not found:
-        sys.exit(f"no line of {BENCHMARK} in the benchmark's output:\n{output}")
-    return float(found[1]) / 1e9
+        sys.exit(f"no benchmark in the output:\n{output}")
+    return {(name, kernel): float(ns) / 1e9 for name, kernel, ns in found}
 
 
 def cpu_model():
@@ -162,7 +168,7 @@ def main():
     versions = [f"{name} {importlib.metadata.version(name)}" for name in ("numba", "llvmlite", "numpy")]
     print(f"{cpu_model()}; Python {platform.python_version()}, {', '.join(versions)}")
 
-    numba, go = [], []
+    numba, go = [], {}
     with tempfile.TemporaryDirectory() as directory:
         binary = pathlib.Path(directory) / "kernel.test"
         run(["go", "test", "-c", "-o", binary, "."], cwd=KERNEL)
@@ -173,12 +179,16 @@ def main():
             pnl, trades = sweep(close, windows, FEE)
             numba.append(time.perf_counter() - start)
             check(pnl, trades, golden)
-            go.append(go_seconds(binary))
-            print(f"round {i + 1}: numba {numba[-1]:.3f} s, go {go[-1]:.3f} s")
+            for key, seconds in go_seconds(binary, ".*" if args.hostile else "gbm42").items():
+                go.setdefault(key, []).append(seconds)
+            print(f"round {i + 1} of {args.rounds}: numba {numba[-1]:.3f} s", file=sys.stderr)
 
-    numba_median, go_median = statistics.median(numba), statistics.median(go)
-    print(f"median:  numba {numba_median:.3f} s, go {go_median:.3f} s")
-    print(f"the Go reference kernel runs at {numba_median / go_median:.2f}x the speed of numba")
+    base = statistics.median(numba)
+    print(f"{'series':24} {'kernel':12} {'seconds':>9} {'against numba':>14}")
+    print(f"{'gbm42':24} {'numba':12} {base:9.4f} {1:13.1f}x")
+    for (series, kernel), seconds in go.items():
+        median = statistics.median(seconds)
+        print(f"{series:24} {kernel:12} {median:9.4f} {base / median:13.1f}x")
 
 
 if __name__ == "__main__":
