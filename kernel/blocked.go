@@ -62,23 +62,36 @@ func (p *position) play(closes []float64, first int, up, down uint64, fee float6
 	p.open = int8(side)
 }
 
-// The costs of the two ways to decide what the filter can't. A tile with more
-// uncertain bars than denseBars is decided whole by an exactBlock; a combo
-// with denseTiles such tiles in a row goes without its filter for restTiles.
+// A combo whose tiles have hostileBars uncertain bars or more, hostileTiles
+// times in a row, goes without its filter for restTiles.
 const (
-	denseBars  = 16
-	denseTiles = 2
-	restTiles  = 16
+	hostileBars  = tileBars / 4
+	hostileTiles = 2
+	restTiles    = 16
 )
+
+// patienceFor returns up to how many uncertain bars of a tile are decided one
+// by one. Beyond it an exactBlock, which decides all, is cheaper: it does many
+// more multiply-adds, but a dozen of them in the time of one of decide's, each
+// of which waits for the one before.
+func patienceFor(p *Params) int {
+	const faster = 12
+	second := p[HMASmooth] + p[HMA3Full]
+	first := max(p[HMAHalf], p[HMAFull], p[HMA3Third], p[HMA3Half], p[HMA3Full])
+	all := tileBars*(first+second) + first*max(p[HMASmooth], p[HMA3Full])
+	one := p[HMASmooth]*(p[HMAHalf]+p[HMAFull]) + p[HMA3Full]*(p[HMA3Third]+p[HMA3Half]+p[HMA3Full])
+	return int(max(1, all/(faster*one)))
+}
 
 // filtered is a combo on its way through the tiles.
 type filtered struct {
 	signFilter
 	position
-	params *Params
-	place  int // of the combo in the sweep
-	dense  int // tiles in a row that were decided whole
-	rest   int // tiles to go without the filter
+	params   *Params
+	place    int // of the combo in the sweep
+	patience int // uncertain bars of a tile that are decided one by one
+	hostile  int // hostile tiles in a row
+	rest     int // tiles to go without the filter
 }
 
 // decideTile finds the sides of the tile's bars.
@@ -98,11 +111,14 @@ func (c *filtered) decideTile(t *tile, lag int, closes []float64, impl *implemen
 		open[lane] = ^(w.up[lane] | w.down[lane]) & barsBetween(t.first+lane*laneBars, c.warm, len(closes))
 		uncertain += bits.OnesCount64(open[lane])
 	}
+	if uncertain < hostileBars {
+		c.hostile = 0
+	} else if c.hostile++; c.hostile == hostileTiles {
+		c.hostile, c.rest = 0, restTiles
+	}
 	switch {
 	case uncertain == 0:
-		c.dense = 0
-	case uncertain <= denseBars:
-		c.dense = 0
+	case uncertain <= c.patience:
 		for lane, word := range open {
 			for ; word != 0; word &= word - 1 {
 				bit := bits.TrailingZeros64(word)
@@ -115,9 +131,6 @@ func (c *filtered) decideTile(t *tile, lag int, closes []float64, impl *implemen
 			}
 		}
 	default:
-		if c.dense++; c.dense >= denseTiles {
-			c.dense, c.rest = 0, restTiles
-		}
 		w.exact.decideTile(closes, c.params, t.first, impl, &w.up, &w.down)
 	}
 }
@@ -245,7 +258,7 @@ func (p *filteredPass) prepare(class, workers int) {
 			continue
 		}
 		p.lag = max(p.lag, filterLag(params))
-		p.chosen = append(p.chosen, filtered{signFilter: newSignFilter(params), params: params, place: c})
+		p.chosen = append(p.chosen, filtered{signFilter: newSignFilter(params), params: params, place: c, patience: patienceFor(params)})
 	}
 	p.size = min(maxGroup, max(1, len(p.chosen)/(2*workers)))
 	tiles := min(chunkTiles, (len(p.close)+tileBars-1)/tileBars)
