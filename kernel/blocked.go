@@ -80,7 +80,7 @@ func patienceFor(p *Params) int {
 	first := max(p[HMAHalf], p[HMAFull], p[HMA3Third], p[HMA3Half], p[HMA3Full])
 	all := tileBars*(first+second) + first*max(p[HMASmooth], p[HMA3Full])
 	one := p[HMASmooth]*(p[HMAHalf]+p[HMAFull]) + p[HMA3Full]*(p[HMA3Third]+p[HMA3Half]+p[HMA3Full])
-	return int(max(1, all/(faster*one)))
+	return int(all / (faster * one))
 }
 
 // filtered is a combo on its way through the tiles.
@@ -206,9 +206,12 @@ type filteredPass struct {
 	barrier barrier
 }
 
-// keptTiles is the memory of tiles, in floats, above which it is left to the
-// garbage collector.
-const keptTiles = 1 << 20
+// What is larger than this is left to the garbage collector: the tiles
+// together, in floats, and the combos.
+const (
+	keptTiles  = 1 << 20
+	keptCombos = 1 << 12
+)
 
 func (p *filteredPass) giveBack() {
 	total := 0
@@ -218,7 +221,10 @@ func (p *filteredPass) giveBack() {
 	if total > keptTiles {
 		p.tiles = [chunkTiles]tile{}
 	}
-	clear(p.chosen) // which point to the caller's combos
+	clear(p.chosen[:cap(p.chosen)]) // which point to the caller's combos
+	if p.chosen = p.chosen[:0]; cap(p.chosen) > keptCombos {
+		p.chosen = nil
+	}
 }
 
 // run runs all combos that have a filter, class by class, and leaves the
@@ -296,10 +302,10 @@ func (p *filteredPass) work(number int, m *meter) {
 			}
 			group := p.chosen[g:min(g+p.size, len(p.chosen))]
 			for i := range tiles {
-				if m.poll() {
-					return
-				}
 				for c := range group {
+					if m.poll() { // a tile of one combo can take a millisecond
+						return
+					}
 					group[c].advance(&p.tiles[i], p.lag, p.close, p.fee, p.impl, w)
 				}
 			}

@@ -192,6 +192,46 @@ func TestAHostileStretchInTheMiddleChangesNothing(t *testing.T) {
 	wantReference(t, closes, []Params{Expand(6), Expand(51), Expand(200)}, DefaultFee)
 }
 
+func TestAPooledSweepLetsGoOfTheCallersCombos(t *testing.T) {
+	closes := gbm42.Close()[:1000]
+	many := slices.Repeat([]Params{Expand(6)}, 100)
+	s := takeSweep(t.Context(), closes, append(many, Expand(400)), 0, &Results{PnL: make([]float64, 101), Trades: make([]int64, 101), Open: make([]int8, 101)})
+	s.run(best, 1)
+	s.filtered.giveBack()
+	for i, c := range s.filtered.chosen[:cap(s.filtered.chosen)] {
+		if c.params != nil {
+			t.Fatalf("combo %d is still held", i)
+		}
+	}
+	for range 2 * keptCombos {
+		many = append(many, Expand(6))
+	}
+	s = takeSweep(t.Context(), closes[:300], many, 0, &Results{PnL: make([]float64, len(many)), Trades: make([]int64, len(many)), Open: make([]int8, len(many))})
+	s.run(best, 1)
+	s.filtered.giveBack()
+	if cap(s.filtered.chosen) > keptCombos {
+		t.Errorf("%d combos are kept", cap(s.filtered.chosen))
+	}
+}
+
+// The case that once took longer between two looks at the context than a
+// client should wait: a flat series, and windows whose single bars are dear.
+func TestALongUncertainSweepAsksTheContextOften(t *testing.T) {
+	closes := make([]float64, 4*tileBars)
+	for i := range closes {
+		closes[i] = 100.1
+	}
+	combos := slices.Repeat([]Params{{1023, 1023, 1023, 1023, 1023, 1023}}, 16)
+	asked := 0
+	ctx := probe{t.Context(), func(string) { asked++ }}
+	if err := Sweep(ctx, closes, combos, 0, 1, new(Results)); err != nil {
+		t.Fatal(err)
+	}
+	if least := len(combos) * len(closes) / tileBars; asked < least {
+		t.Errorf("asked %d times, less than once for each of %d tiles and combos", asked, least)
+	}
+}
+
 // exactDifference computes HMA3 - HMA at a bar without any rounding.
 func exactDifference(closes []float64, p *Params, bar int) *big.Rat {
 	wma := func(x func(int) *big.Rat, p, i int) *big.Rat {

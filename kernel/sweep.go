@@ -110,6 +110,9 @@ func takeSweep(ctx context.Context, close []float64, combos []Params, fee float6
 func (s *sweep) giveBack() {
 	s.ctx, s.close, s.combos, s.out = nil, nil, nil, nil
 	s.filtered.giveBack()
+	if cap(s.reference.places) > keptCombos {
+		s.reference.places = nil
+	}
 	sweeps.Put(s)
 }
 
