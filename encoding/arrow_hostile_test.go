@@ -263,10 +263,7 @@ func TestArrowSurvivesFlippedBytes(t *testing.T) {
 		"plain", "series_combos", "batches", "lz4", "lz4_random", "zstd", "zstd_random", "zstd_nulls", "lz4_nulls", "zstd_both",
 		"nulls", "others_before", "others_zstd", "others_v4", "pandas", "windows_int8", "windows_float64", "beside_utf8_view", "answer", "answer_zstd",
 	}
-	rounds := 1000
-	if testing.Short() {
-		rounds = 50
-	}
+	const rounds = 1000
 	accepted := 0
 	for _, name := range names {
 		whole := arrowStream(t, name)

@@ -148,13 +148,14 @@ func get(r chi.Router, pattern string, h http.HandlerFunc) {
 
 // refusals makes r refuse unknown paths and methods with problems.
 func (a *API) refusals(r chi.Router) {
-	r.NotFound(func(w http.ResponseWriter, q *http.Request) {
+	nothing := func(w http.ResponseWriter, q *http.Request) {
 		a.fail(w, q, refuse(notFound, "the paths are described in /openapi.yaml"))
-	})
+	}
+	r.NotFound(nothing)
 	r.MethodNotAllowed(func(w http.ResponseWriter, q *http.Request) {
 		allowed := allowedMethods(r, q)
 		if allowed == "" { // an unknown method, which chi refuses before it looks at the path
-			a.fail(w, q, refuse(notFound, "the paths are described in /openapi.yaml"))
+			nothing(w, q)
 			return
 		}
 		w.Header().Set("Allow", allowed)

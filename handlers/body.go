@@ -23,7 +23,7 @@ const acceptedEncodings = "gzip, zstd"
 const maxZstdWindow = 8 << 20
 
 // readBody reads the request's body into memory, its content encoding undone,
-// and has codec decode it there, so that nothing is copied that need not be.
+// to where codec can decode it in place.
 func (a *API) readBody(r *http.Request, ex *middleware.Exchange, codec encoding.Codec, c *call) error {
 	c.wire = wireReader{body: r.Body, exchange: ex}
 	wire := &c.wire

@@ -181,7 +181,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 		header.Del(name)
 	}
 	if r.ContentLength != 0 && !ex.BodyRead {
-		a.leaveBody(w, r, ex)
+		leaveBody(w, r, ex)
 	}
 	switch why.reason {
 	case unsupportedType, notAcceptable:
@@ -201,7 +201,7 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 const patience = 250 * time.Millisecond
 
 // leaveBody sees to it that a refusal does not wait for the rest of the body.
-func (a *API) leaveBody(w http.ResponseWriter, r *http.Request, ex *middleware.Exchange) {
+func leaveBody(w http.ResponseWriter, r *http.Request, ex *middleware.Exchange) {
 	if ex.BytesIn == 0 && r.Header.Get("Expect") != "" {
 		w.Header().Set("Connection", "close") // the body was never invited
 		return

@@ -78,7 +78,7 @@ func (a *API) compute(ctx context.Context, p plan, got int, out *kernel.Results)
 // plan joins body and query to a sweep, and checks it.
 func (a *API) plan(c *call, query url.Values) (plan, error) {
 	req := &c.request
-	p := plan{fee: kernel.DefaultFee}
+	var p plan
 	var err error
 	if p.series, err = a.planSeries(req, query); err != nil {
 		return p, err

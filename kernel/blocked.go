@@ -108,7 +108,7 @@ func (c *filtered) decideTile(t *tile, lag int, closes []float64, impl *implemen
 	uncertain := 0
 	var open [lanes]uint64
 	for lane := range open {
-		open[lane] = ^(w.up[lane] | w.down[lane]) & barsBetween(t.first+lane*laneBars, c.warm, len(closes))
+		open[lane] = ^(w.up[lane] | w.down[lane]) & w.known[lane]
 		uncertain += bits.OnesCount64(open[lane])
 	}
 	if uncertain < hostileBars {
@@ -154,14 +154,14 @@ func barsBetween(first, from, to int) uint64 {
 
 // advance takes the combo through the tile.
 func (c *filtered) advance(t *tile, lag int, closes []float64, fee float64, impl *implementation, w *workspace) {
-	c.decideTile(t, lag, closes, impl, w)
 	for lane := range lanes {
-		first := t.first + lane*laneBars
-		known := barsBetween(first, c.warm, len(closes))
-		if known == 0 {
-			continue
+		w.known[lane] = barsBetween(t.first+lane*laneBars, c.warm, len(closes))
+	}
+	c.decideTile(t, lag, closes, impl, w)
+	for lane, known := range w.known {
+		if known != 0 {
+			c.play(closes, t.first+lane*laneBars, w.up[lane]&known, w.down[lane]&known, fee)
 		}
-		c.play(closes, first, w.up[lane]&known, w.down[lane]&known, fee)
 	}
 }
 
@@ -178,7 +178,8 @@ const (
 // workspace is what one worker needs for a tile and a combo.
 type workspace struct {
 	bound    [lanes]float64
-	up, down [lanes]uint64 // a bit for each bar of a lane whose side is known
+	known    [lanes]uint64 // a bit for each bar of a lane at which both averages exist
+	up, down [lanes]uint64 // a bit for each bar of a lane whose side is that
 	exact    exactBlock
 }
 

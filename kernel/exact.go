@@ -17,16 +17,6 @@ func decide(closes []float64, p *Params, i int) int8 {
 	return sideOf(hma, hma3)
 }
 
-func sideOf(hma, hma3 float64) int8 {
-	switch { // a NaN is neither above nor below anything
-	case hma3 > hma:
-		return +1
-	case hma3 < hma:
-		return -1
-	}
-	return 0
-}
-
 // wmaAt is WMA(x, p)[i], for p-1 <= i.
 func wmaAt(x []float64, p, i int) float64 {
 	sum, weight := 0.0, 0.0
@@ -46,8 +36,6 @@ func wmaOver(p, i int, x func(int) float64) float64 {
 	}
 	return sum / wmaDivisor(p)
 }
-
-func wmaDivisor(p int) float64 { return float64(p) * float64(p+1) / 2 }
 
 // exactBlock decides all bars of a tile by the reference's arithmetic, in
 // another order of bars. For a fixed first bar, the sum of a WMA over p bars is

@@ -130,7 +130,7 @@ func (f *factor) add(delay int, coef float64) {
 
 // addWMA adds weight times the numerator of W_p.
 func (f *factor) addWMA(weight float64, p int) {
-	d := float64(p) * float64(p+1) / 2
+	d := wmaDivisor(p)
 	f.add(0, weight*float64(p)/d)
 	f.add(1, -weight*float64(p+1)/d)
 	f.add(p+1, weight/d)

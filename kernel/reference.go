@@ -47,9 +47,7 @@ func wma(dst, x []float64, p int64, m *meter) {
 	if p > n {
 		return
 	}
-	// p*(p+1) rounded once, as it would be from whole numbers, but without
-	// their overflow.
-	divisor := float64(p) * float64(p+1) / 2
+	divisor := wmaDivisor(p)
 	for last := p - 1; last < n; last++ {
 		sum, weight := 0.0, 0.0
 		// A window of many millions of bars is summed in pieces, so that even
@@ -69,6 +67,22 @@ func wma(dst, x []float64, p int64, m *meter) {
 	}
 }
 
+// wmaDivisor is p*(p+1)/2, with the product rounded once, as it would be from
+// whole numbers, but without their overflow.
+func wmaDivisor[T int | int64](p T) float64 { return float64(p) * float64(p+1) / 2 }
+
+// sideOf is the side that two averages ask for: +1, -1, or 0 if they are equal
+// or one is NaN, which is neither above nor below anything.
+func sideOf(hma, hma3 float64) int8 {
+	switch {
+	case hma3 > hma:
+		return +1
+	case hma3 < hma:
+		return -1
+	}
+	return 0
+}
+
 // trade plays the stop-and-reverse strategy over the two averages.
 func trade(close, hma, hma3 []float64, fee float64, m *meter) outcome {
 	hma, hma3 = hma[:len(close)], hma3[:len(close)]
@@ -82,14 +96,8 @@ func trade(close, hma, hma3 []float64, fee float64, m *meter) outcome {
 		if m.spend(1) {
 			return outcome{}
 		}
-		next := side
-		switch { // a NaN is neither above nor below anything
-		case hma3[i] > hma[i]:
-			next = +1
-		case hma3[i] < hma[i]:
-			next = -1
-		}
-		if next == side {
+		next := sideOf(hma[i], hma3[i])
+		if next == 0 || next == side {
 			continue
 		}
 		if side != 0 {

@@ -1,9 +1,6 @@
 package kernel
 
-import (
-	"math"
-	"unsafe"
-)
+import "unsafe"
 
 // term is one term of a combo's linear filter: coef times the sum that lies
 // back bytes before.
@@ -153,25 +150,6 @@ func buildGo(sums, closes *float64, rows int, m *maxima) {
 	}
 	series, fourth := unsafe.Slice(closes, (lanes-1)*laneBars+rows), unsafe.Slice(sums, lanes*rows)
 	for lane := range lanes {
-		column, rest := series[lane*laneBars:][:rows], fourth[lane:]
-		centre := column[0]
-		var s1, s2, s3, s4 float64
-		var x, m1, m2, m3, m4 uint64
-		for r, close := range column {
-			s1 += close - centre
-			s2 += s1
-			s3 += s2
-			s4 += s3
-			rest[r*lanes] = s4
-			x = max(x, magnitude(close))
-			m1 = max(m1, magnitude(s1))
-			m2 = max(m2, magnitude(s2))
-			m3 = max(m3, magnitude(s3))
-			m4 = max(m4, magnitude(s4))
-		}
-		m.closes[lane] = math.Float64frombits(x)
-		for k, largest := range [...]uint64{m1, m2, m3, m4} {
-			m.sums[k][lane] = math.Float64frombits(largest)
-		}
+		sumLane(series[lane*laneBars:][:rows], fourth[lane:], m, lane)
 	}
 }

@@ -309,23 +309,6 @@ func TestResizeKeepsMemoryThatIsLargeEnough(t *testing.T) {
 	}
 }
 
-func TestASweepAllocatesNothing(t *testing.T) {
-	if raceEnabled {
-		t.Skip("under the race detector sync.Pool forgets at random")
-	}
-	combos := combosOf(goldenGrid(t))
-	var out Results
-	ctx := context.Background()
-	got := testing.AllocsPerRun(20, func() {
-		if err := Sweep(ctx, gbm42.Close()[:5000], combos, DefaultFee, 1, &out); err != nil {
-			t.Fatal(err)
-		}
-	})
-	if got != 0 {
-		t.Errorf("%v allocations in a sweep", got)
-	}
-}
-
 func TestAHugeScratchIsNotKept(t *testing.T) {
 	small, huge := takeScratch(), new(scratch)
 	small.resize(gbm42.Bars)

@@ -27,7 +27,7 @@ type maxima struct {
 // tile holds the fourfold prefix sums of a tile, lag rows before its first
 // bars included.
 type tile struct {
-	first int       // bar of row 0 in lane 0
+	first int       // bar of row lag in lane 0: the first that is decided
 	sums  []float64 // (lag+laneBars) x lanes, 64-aligned
 	max   maxima
 }
@@ -60,38 +60,51 @@ func (t *tile) build(closes []float64, first, lag int, impl *implementation) {
 func (t *tile) buildLane(closes []float64, lane, begin, rows int) {
 	column := t.sums[lane:]
 	from, to := min(max(begin, 0), len(closes)), min(begin+rows, len(closes))
+	t.max.closes[lane] = 0
+	for k := range t.max.sums {
+		t.max.sums[k][lane] = 0
+	}
 	row := 0
 	for ; row < from-begin && row < rows; row++ {
 		column[row*lanes] = 0
 	}
-	var s1, s2, s3, s4 float64
-	var x, m1, m2, m3, m4 uint64
+	var s [4]float64
 	if from < to {
-		centre := closes[from]
-		for _, close := range closes[from:to] {
-			s1 += close - centre
-			s2 += s1
-			s3 += s2
-			s4 += s3
-			column[row*lanes] = s4
-			row++
-			x = max(x, magnitude(close))
-			m1 = max(m1, magnitude(s1))
-			m2 = max(m2, magnitude(s2))
-			m3 = max(m3, magnitude(s3))
-			m4 = max(m4, magnitude(s4))
-		}
+		s = sumLane(closes[from:to], column[row*lanes:], &t.max, lane)
+		row += to - from
 	}
 	for ; row < rows; row++ {
+		s[1] += s[0]
+		s[2] += s[1]
+		s[3] += s[2]
+		column[row*lanes] = s[3]
+	}
+}
+
+// sumLane writes the fourth sums of closes, less the first of them, into every
+// lanes-th element of sums, and the largest magnitudes into the lane of m. It
+// returns the four sums at the end.
+func sumLane(closes, sums []float64, m *maxima, lane int) [4]float64 {
+	var s1, s2, s3, s4 float64
+	var x, m1, m2, m3, m4 uint64
+	centre := closes[0]
+	for row, close := range closes {
+		s1 += close - centre
 		s2 += s1
 		s3 += s2
 		s4 += s3
-		column[row*lanes] = s4
+		sums[row*lanes] = s4
+		x = max(x, magnitude(close))
+		m1 = max(m1, magnitude(s1))
+		m2 = max(m2, magnitude(s2))
+		m3 = max(m3, magnitude(s3))
+		m4 = max(m4, magnitude(s4))
 	}
-	t.max.closes[lane] = math.Float64frombits(x)
-	for k, m := range [...]uint64{m1, m2, m3, m4} {
-		t.max.sums[k][lane] = math.Float64frombits(m)
+	m.closes[lane] = math.Float64frombits(x)
+	for k, largest := range [...]uint64{m1, m2, m3, m4} {
+		m.sums[k][lane] = math.Float64frombits(largest)
 	}
+	return [4]float64{s1, s2, s3, s4}
 }
 
 // magnitude returns the bits of |v|. As whole numbers they are in the order of

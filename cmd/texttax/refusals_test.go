@@ -364,17 +364,24 @@ func TestAnswersAreCompressedOnlyIfBothSidesWant(t *testing.T) {
 	}
 }
 
-// exchange sends raw bytes on a connection of its own, and reads one answer.
-func exchange(t testing.TB, s *server, request string) (*http.Response, []byte) {
+// dial opens a connection that ends with the test, and gives up in time.
+func dial(t testing.TB, s *server) *net.TCPConn {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	t.Cleanup(func() { _ = c.Close() })
 	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
 		t.Fatal(err)
 	}
+	return c.(*net.TCPConn)
+}
+
+// exchange sends raw bytes on a connection of its own, and reads one answer.
+func exchange(t testing.TB, s *server, request string) (*http.Response, []byte) {
+	t.Helper()
+	c := dial(t, s)
 	if _, err := io.WriteString(c, request); err != nil {
 		t.Fatal(err)
 	}
@@ -434,15 +441,11 @@ func TestAChunkedBodyIsReadAndBounded(t *testing.T) {
 
 func TestABodyThatEndsEarlyIsMalformed(t *testing.T) {
 	s := start(t)
-	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := dial(t, s)
 	if _, err := io.WriteString(c, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 800\r\n\r\n12345678"); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+	if err := c.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
 	r, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -529,11 +532,7 @@ func TestARefusalDoesNotWaitForABodyThatNeverComes(t *testing.T) {
 
 func TestAConnectionIsUsedAgainAfterARefusal(t *testing.T) {
 	s := start(t)
-	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := dial(t, s)
 	in := bufio.NewReader(c)
 	for i := range 5 {
 		for request, status := range map[string]int{
