@@ -140,6 +140,9 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 		services = append(services, service{"admin", l, c.server(s.admin, log)})
 	}
 
+	// From here on connections are accepted, by the listeners' backlog if not
+	// by us: whoever reads the address below finds the service ready.
+	ready.Store(true)
 	failed := make(chan error, len(services))
 	for _, v := range services {
 		fmt.Fprintf(out.stdout, "%s on http://%s\n", v.name, v.listener.Addr())
@@ -152,8 +155,6 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 			}
 		}()
 	}
-	ready.Store(true)
-
 	var err error
 	select {
 	case err = <-failed:
