@@ -45,7 +45,7 @@ func (a *API) sweep(w http.ResponseWriter, r *http.Request) error {
 	}
 
 	ex.Clock.Enter(middleware.Queue)
-	got, err := a.slots.acquire(r.Context(), min(len(p.combos), a.slots.total()))
+	got, err := a.slots.acquire(r.Context(), min(kernel.Workers(len(p.series), len(p.combos)), a.slots.total()))
 	if err != nil {
 		return err
 	}

@@ -3,72 +3,45 @@ package kernel
 import (
 	"math/bits"
 	"runtime"
+	"sync"
 	"sync/atomic"
 )
 
 // implementation is one way to run the inner loops of the filtered sweep. What
 // they do is said at their Go versions, in simd_go.go.
 type implementation struct {
-	name       string
-	build      func(sums, closes *float64, rows int, m *maxima)
-	filter     func(sums *float64, terms *term, n int, bound *[lanes]float64, up, down *[lanes]uint64)
-	accumulate func(acc *[block]float64, x *float64, from, to int64)
-	emit       func(dst *float64, acc *[block]float64, divisor float64)
-	combine2   func(dst, a, b *float64, n int)
-	combine3   func(dst, a, b, c *float64, n int)
-	compare    func(hma, hma3 *float64, up, down *[lanes]uint64)
+	name     string
+	build    func(sums, closes *float64, rows int, m *maxima)
+	filter   func(sums *float64, f *signFilter, m *maxima, s *sides)
+	prefix   func(dst, x *float64, steps *prefixStep, n, at int)
+	combine2 func(dst, a, b *float64, n int)
+	combine3 func(dst, a, b, c *float64, n int)
+	compare  func(hma, hma3 *float64, s *sides)
+	find     func(f *flips, up *[lanes]uint64, before uint64) int
 }
 
-// position is the state of one combo's strategy between two tiles.
-type position struct {
-	outcome
-	entry float64
+// sides are what the bars of a tile say: a word of each lane, in which a bit of
+// each bar tells that its side is up, or down.
+type sides struct {
+	up, down [lanes]uint64
 }
 
-// play trades the bars of a lane, whose first bar is first, on the sides that
-// are up or down. It is the loop of trade, which only stops where the side
-// changes.
-func (p *position) play(closes []float64, first int, up, down uint64, fee float64) {
-	closes = closes[first:]
-	if p.open == 0 {
-		word := up | down
-		if word == 0 {
-			return
-		}
-		bit := bits.TrailingZeros64(word)
-		if p.open = -1; up>>bit&1 != 0 {
-			p.open = +1
-		}
-		p.entry = closes[bit]
-		// What comes before that bar is over.
-		up, down = up>>bit<<bit, down>>bit<<bit
-	}
-	pnl, trades, entry := p.pnl, p.trades, p.entry
-	// The side that ends the position, and the position's own sign.
-	against, other, side := down, up, 1.0
-	if p.open < 0 {
-		against, other, side = up, down, -1.0
-	}
-	for against != 0 {
-		bit := bits.TrailingZeros64(against)
-		price := closes[bit]
-		pnl += float64(side*(price/entry-1)*100) - float64(fee*100)
-		trades++
-		entry = price
-		side = -side
-		against, other = other>>bit<<bit, against
-	}
-	p.pnl, p.trades, p.entry = pnl, trades, entry
-	p.open = int8(side)
+// filtered is a combo on its way through the series.
+type filtered struct {
+	signFilter
+	position
+	params   *Params
+	place    int // among the combos of the pass
+	patience int // uncertain bars of a tile that are decided one by one
+
+	// A combo most of whose tiles in a chunk were hostile rests: it goes without
+	// its filter in the next one, but for the first tile.
+	rests   bool
+	hostile atomic.Int32 // hostile tiles of the chunk
 }
 
-// A combo whose tiles have hostileBars uncertain bars or more, hostileTiles
-// times in a row, goes without its filter for restTiles.
-const (
-	hostileBars  = tileBars / 4
-	hostileTiles = 2
-	restTiles    = 16
-)
+// hostileBars is the number of uncertain bars from which on a tile is hostile.
+const hostileBars = tileBars / 4
 
 // patienceFor returns up to how many uncertain bars of a tile are decided one
 // by one. Beyond it an exactBlock, which decides all, is cheaper: it does many
@@ -83,56 +56,44 @@ func patienceFor(p *Params) int {
 	return int(all / (faster * one))
 }
 
-// filtered is a combo on its way through the tiles.
-type filtered struct {
-	signFilter
-	position
-	params   *Params
-	place    int // of the combo in the sweep
-	patience int // uncertain bars of a tile that are decided one by one
-	hostile  int // hostile tiles in a row
-	rest     int // tiles to go without the filter
-}
+// filterCost is what a filter of a tile costs, in multiply-adds.
+const filterCost = tileBars * maxTerms
 
-// decideTile finds the sides of the tile's bars.
-func (c *filtered) decideTile(t *tile, lag int, closes []float64, impl *implementation, w *workspace) {
-	if c.rest > 0 {
-		c.rest--
-		w.exact.decideTile(closes, c.params, t.first, impl, &w.up, &w.down)
-		return
+// filterTile finds the sides of the tile's bars by the filter, and tells
+// whether all are found that the combo needs.
+func (c *filtered) filterTile(t *tile, lag int, closes []float64, s *sides, impl *implementation) bool {
+	impl.filter(&t.sums[lag*lanes], &c.signFilter, &t.max, s)
+	all := ^uint64(0)
+	for lane := range lanes {
+		all &= s.up[lane] | s.down[lane]
 	}
-	for lane := range w.bound {
-		w.bound[lane] = c.bound(&t.max, lane)
+	if all == ^uint64(0) {
+		return true
 	}
-	impl.filter(&t.sums[lag*lanes], &c.terms[0], c.n, &w.bound, &w.up, &w.down)
 	uncertain := 0
 	var open [lanes]uint64
 	for lane := range open {
-		open[lane] = ^(w.up[lane] | w.down[lane]) & w.known[lane]
+		open[lane] = barsBetween(t.first+lane*laneBars, c.warm, len(closes)) &^ (s.up[lane] | s.down[lane])
 		uncertain += bits.OnesCount64(open[lane])
 	}
-	if uncertain < hostileBars {
-		c.hostile = 0
-	} else if c.hostile++; c.hostile == hostileTiles {
-		c.hostile, c.rest = 0, restTiles
+	if uncertain >= hostileBars {
+		c.hostile.Add(1)
 	}
-	switch {
-	case uncertain == 0:
-	case uncertain <= c.patience:
-		for lane, word := range open {
-			for ; word != 0; word &= word - 1 {
-				bit := bits.TrailingZeros64(word)
-				switch decide(closes, c.params, t.first+lane*laneBars+bit) {
-				case +1:
-					w.up[lane] |= 1 << bit
-				case -1:
-					w.down[lane] |= 1 << bit
-				}
+	if uncertain > c.patience {
+		return false
+	}
+	for lane, word := range open {
+		for ; word != 0; word &= word - 1 {
+			bit := bits.TrailingZeros64(word)
+			switch decide(closes, c.params, t.first+lane*laneBars+bit) {
+			case +1:
+				s.up[lane] |= 1 << bit
+			case -1:
+				s.down[lane] |= 1 << bit
 			}
 		}
-	default:
-		w.exact.decideTile(closes, c.params, t.first, impl, &w.up, &w.down)
 	}
+	return true
 }
 
 // barsBetween returns the bits of those of the 64 bars from first on that are
@@ -152,178 +113,218 @@ func barsBetween(first, from, to int) uint64 {
 	return all
 }
 
-// advance takes the combo through the tile.
-func (c *filtered) advance(t *tile, lag int, closes []float64, fee float64, impl *implementation, w *workspace) {
-	for lane := range lanes {
-		w.known[lane] = barsBetween(t.first+lane*laneBars, c.warm, len(closes))
-	}
-	c.decideTile(t, lag, closes, impl, w)
-	for lane, known := range w.known {
-		if known != 0 {
-			c.play(closes, t.first+lane*laneBars, w.up[lane]&known, w.down[lane]&known, fee)
-		}
-	}
-}
-
-// Tiles are built a chunk at a time, by all workers together, and then the
-// workers take the combos through the chunk, a group of combos at a time.
+// The series is taken a chunk of tiles at a time, all combos together. First
+// the workers find the sides of the tiles, each of a tile at a time: its sums
+// stay in the worker's cache for all combos. Then they play the combos, each of
+// a group of combos at a time: a position needs the sides in their order.
 const (
-	chunkTiles = 32
-	maxGroup   = 8
+	chunkTiles  = 64
+	chunkCombos = 1 << 10 // of a pass over the series; more take further passes
+	chunkSides  = 1 << 12 // of a chunk
+	// A tile is shared out if there are too few for all workers to have work
+	// until the end. Its sums cost as much as a few combos.
+	tasksAWorker = 4
+	leastShare   = 16
+	// worthAWorker is the number of tiles of a combo for which one more worker
+	// is woken.
+	worthAWorker = 32
 	// fewBars is the length below which a tile would be mostly empty, and the
 	// reference is as fast.
 	fewBars = 256
 )
 
-// workspace is what one worker needs for a tile and a combo.
+// workspace is what one worker needs for a tile.
 type workspace struct {
-	bound    [lanes]float64
-	known    [lanes]uint64 // a bit for each bar of a lane at which both averages exist
-	up, down [lanes]uint64 // a bit for each bar of a lane whose side is that
-	exact    exactBlock
+	tile  tile
+	hard  []*filtered // combos that the filter has not decided
+	exact exactBlock
+	flips flips
 }
 
-// lagClasses is the number of classes of lags: up to 128, 256 and so on.
-const lagClasses = 5
+// lagClasses is the number of classes of lags: up to 256, 512 and so on.
+const lagClasses = 4
 
 // lagClass puts combos together whose lags are alike, since the sums of all
 // begin as far back as the longest lag among them asks for.
-func lagClass(lag int) int { return max(0, bits.Len(uint(lag-1))-7) }
+func lagClass(lag int) int { return max(0, bits.Len(uint(lag-1))-8) }
 
-// filteredPass runs the combos of a lag class, tile by tile.
+// filteredPass runs combos of a lag class, chunk by chunk.
 type filteredPass struct {
 	*sweep
-	impl  *implementation
-	lag   int // the longest of the class
-	count int // workers
-	size  int // combos of a group
+	impl *implementation
 
-	chosen     []filtered
-	tiles      [chunkTiles]tile
+	places []int // of the combos in the sweep
+	chosen []filtered
+	lag    int // the longest of the combos
+	count  int // workers
+	chunk  int // tiles of a chunk
+	share  int // combos whose sides at a tile are found together
+	group  int // combos that are played together
+
+	sides      []sides      // of the chunk: of the combos of its first tile, of its second and so on
 	workspaces []*workspace // one a worker
 
-	built   atomic.Int64 // tiles of the chunk that have been taken to be built
-	group   atomic.Int64 // groups of combos that have been taken through it
-	barrier barrier
+	filtered atomic.Int64 // shares of the chunk's tiles that have been taken
+	played   atomic.Int64 // groups of combos that have been taken
+	barrier  barrier
 }
 
-// What is larger than this is left to the garbage collector: the tiles
-// together, in floats, and the combos.
-const (
-	keptTiles  = 1 << 20
-	keptCombos = 1 << 12
-)
-
+// giveBack lets go of the caller's combos. The rest is bounded by the lag, the
+// combos and the sides of a pass, but for the places.
 func (p *filteredPass) giveBack() {
-	total := 0
-	for i := range p.tiles {
-		total += len(p.tiles[i].sums)
+	chosen := p.chosen[:cap(p.chosen)]
+	for i := range chosen {
+		chosen[i].params = nil
 	}
-	if total > keptTiles {
-		p.tiles = [chunkTiles]tile{}
-	}
-	clear(p.chosen[:cap(p.chosen)]) // which point to the caller's combos
-	if p.chosen = p.chosen[:0]; cap(p.chosen) > keptCombos {
-		p.chosen = nil
+	if cap(p.places) > keptCombos {
+		p.places = nil
 	}
 }
 
 // run runs all combos that have a filter, class by class, and leaves the
 // others to the reference.
 func (p *filteredPass) run(impl *implementation, workers int) {
-	var combos [lagClasses]int
-	for c := range p.combos {
-		if fitsFilter(&p.combos[c]) {
-			combos[lagClass(filterLag(&p.combos[c]))]++
-		} else {
-			p.reference.places = append(p.reference.places, c)
-		}
-	}
 	p.impl = impl
-	for class, n := range combos {
-		if n == 0 {
-			continue
+	for class := range lagClasses {
+		p.places = p.places[:0]
+		for c := range p.combos {
+			if !fitsFilter(&p.combos[c]) {
+				if class == 0 {
+					p.reference.places = append(p.reference.places, c)
+				}
+			} else if lagClass(filterLag(&p.combos[c])) == class {
+				p.places = append(p.places, c)
+			}
 		}
-		p.prepare(class, min(workers, n))
-		p.each(p.count, p)
-		if p.stop.Load() {
-			return
-		}
-		for i := range p.chosen {
-			c := &p.chosen[i]
-			p.out.PnL[c.place], p.out.Trades[c.place], p.out.Open[c.place] = c.pnl, c.trades, c.open
+		for rest := p.places; len(rest) > 0; rest = rest[min(len(rest), chunkCombos):] {
+			places := rest[:min(len(rest), chunkCombos)]
+			p.prepare(places, workers)
+			p.each(p.count, p)
+			if p.stop.Load() {
+				return
+			}
+			for i, place := range places {
+				c := &p.chosen[i]
+				p.out.PnL[place], p.out.Trades[place], p.out.Open[place] = c.pnl, c.trades, c.open
+			}
 		}
 	}
 }
 
-// prepare takes the combos of a class, for so many workers.
-func (p *filteredPass) prepare(class, workers int) {
-	p.chosen, p.lag, p.count = p.chosen[:0], 0, workers
-	for c := range p.combos {
-		params := &p.combos[c]
-		if !fitsFilter(params) || lagClass(filterLag(params)) != class {
-			continue
-		}
+// prepare takes combos of a class, for at most so many workers.
+func (p *filteredPass) prepare(places []int, workers int) {
+	p.chosen, p.lag = resize(p.chosen, len(places)), 0
+	for i, place := range places {
+		params := &p.combos[place]
 		p.lag = max(p.lag, filterLag(params))
-		p.chosen = append(p.chosen, filtered{signFilter: newSignFilter(params), params: params, place: c, patience: patienceFor(params)})
+		p.chosen[i] = filtered{signFilter: newSignFilter(params), params: params, place: i, patience: patienceFor(params)}
 	}
-	p.size = min(maxGroup, max(1, len(p.chosen)/(2*workers)))
-	tiles := min(chunkTiles, (len(p.close)+tileBars-1)/tileBars)
-	for i := range tiles {
-		if need := (p.lag + laneBars) * lanes; len(p.tiles[i].sums) < need {
-			p.tiles[i].sums = alignedFloats(need)
-		}
+	tiles := tilesOf(len(p.close))
+	p.count = min(workers, Workers(len(p.close), len(places)))
+	p.chunk = min(chunkTiles, chunkSides/len(places), tiles)
+	p.share = len(places)
+	if least := tasksAWorker * p.count; p.chunk < least {
+		p.share = max(leastShare, (len(places)*p.chunk+least-1)/least)
 	}
-	for len(p.workspaces) < workers {
+	p.group = max(1, min(8, len(places)/(2*p.count)))
+	p.sides = resize(p.sides, p.chunk*len(places))
+	for len(p.workspaces) < p.count {
 		p.workspaces = append(p.workspaces, new(workspace))
 	}
-	p.built.Store(0)
-	p.group.Store(0)
+	for _, w := range p.workspaces[:p.count] {
+		if need := (p.lag + laneBars) * lanes; len(w.tile.sums) < need {
+			w.tile.sums = alignedFloats(need)
+		}
+	}
+	p.filtered.Store(0)
+	p.played.Store(0)
 	p.barrier.arrived.Store(0)
 }
 
-// work takes part in building the tiles, and in taking the combos through
-// them, until the series ends or the sweep stops.
+// work takes part in finding the sides of each chunk, and in playing them,
+// until the series ends or the sweep stops.
 func (p *filteredPass) work(number int, m *meter) {
 	w := p.workspaces[number]
-	for begin := 0; begin < len(p.close); begin += chunkTiles * tileBars {
-		tiles := min(chunkTiles, (len(p.close)-begin+tileBars-1)/tileBars)
+	shares := (len(p.chosen) + p.share - 1) / p.share
+	for begin := 0; begin < len(p.close); begin += p.chunk * tileBars {
+		tiles := min(p.chunk, tilesOf(len(p.close)-begin))
 		for !m.poll() {
-			i := int(p.built.Add(1) - 1)
-			if i >= tiles {
+			task := int(p.filtered.Add(1) - 1)
+			if task >= tiles*shares {
 				break
 			}
-			p.tiles[i].build(p.close, begin+i*tileBars, p.lag, p.impl)
+			p.findSides(w, begin, task/shares, task%shares*p.share, m)
 		}
-		p.barrier.wait(p.count, &p.stop, &p.group)
-		for {
-			g := int(p.group.Add(1)-1) * p.size
-			if g >= len(p.chosen) {
+		p.barrier.wait(p.count, &p.stop, &p.played)
+		for !m.poll() {
+			from := int(p.played.Add(1)-1) * p.group
+			if from >= len(p.chosen) {
 				break
 			}
-			group := p.chosen[g:min(g+p.size, len(p.chosen))]
-			for i := range tiles {
-				for c := range group {
-					if m.poll() { // a tile of one combo can take a millisecond
-						return
-					}
-					group[c].advance(&p.tiles[i], p.lag, p.close, p.fee, p.impl, w)
-				}
+			for i := from; i < min(from+p.group, len(p.chosen)); i++ {
+				p.play(&p.chosen[i], w, begin, tiles)
 			}
 		}
-		p.barrier.wait(p.count, &p.stop, &p.built)
+		p.barrier.wait(p.count, &p.stop, &p.filtered)
 		if p.stop.Load() {
 			return
 		}
 	}
 }
 
-// barrier lets workers wait for each other. Waiting is spinning: it lasts no
-// longer than a worker needs for a last tile or group.
+// findSides finds the sides of a share of the combos, from one on, at tile i of
+// the chunk that begins at bar begin.
+func (p *filteredPass) findSides(w *workspace, begin, i, from int, m *meter) {
+	first := begin + i*tileBars
+	w.tile.build(p.close, first, p.lag, p.impl)
+	sides := p.sides[i*len(p.chosen):][:len(p.chosen)]
+	w.hard = w.hard[:0]
+	for k := from; k < min(from+p.share, len(p.chosen)); k++ {
+		c := &p.chosen[k]
+		if c.rests && i > 0 || !c.filterTile(&w.tile, p.lag, p.close, &sides[k], p.impl) {
+			w.hard = append(w.hard, c)
+		}
+		if m.spend(filterCost) {
+			return
+		}
+	}
+	w.exact.decideTile(p.close, first, w.hard, sides, p.impl, m)
+}
+
+// play trades a combo through the chunk.
+func (p *filteredPass) play(c *filtered, w *workspace, begin, tiles int) {
+	for i := range tiles {
+		first := begin + i*tileBars
+		s := &p.sides[i*len(p.chosen)+c.place]
+		if first < c.warm || first+tileBars > len(p.close) {
+			for lane := range lanes {
+				known := barsBetween(first+lane*laneBars, c.warm, len(p.close))
+				s.up[lane] &= known
+				s.down[lane] &= known
+			}
+		}
+		c.position.play(p.close[first:], s, p.fee, &w.flips, p.impl)
+	}
+	judged := int32(tiles)
+	if c.rests {
+		judged = 1
+	}
+	c.rests = 2*c.hostile.Load() >= judged
+	c.hostile.Store(0)
+}
+
+// barrier lets workers wait for each other. They spin at first, since a wait is
+// no longer than another's last tile as long as all of them run; then they
+// sleep.
 type barrier struct {
 	arrived atomic.Int64
 	round   atomic.Int64
+
+	mu   sync.Mutex
+	turn sync.Cond // the round has changed, or a worker has left
 }
+
+const spins = 200
 
 // wait returns when count workers have come, or the sweep has stopped. The
 // last to come sets next to 0 before any goes on.
@@ -332,10 +333,29 @@ func (b *barrier) wait(count int, stop *atomic.Bool, next *atomic.Int64) {
 	if int(b.arrived.Add(1)) == count {
 		b.arrived.Store(0)
 		next.Store(0)
+		b.mu.Lock()
 		b.round.Add(1)
+		b.turn.Broadcast()
+		b.mu.Unlock()
 		return
 	}
-	for b.round.Load() == round && !stop.Load() {
+	for range spins {
+		if b.round.Load() != round || stop.Load() {
+			return
+		}
 		runtime.Gosched()
 	}
+	b.mu.Lock()
+	for b.round.Load() == round && !stop.Load() {
+		b.turn.Wait()
+	}
+	b.mu.Unlock()
+}
+
+// leave wakes those who wait for a worker that has ended. If it did so before
+// the last round, the sweep has stopped.
+func (b *barrier) leave() {
+	b.mu.Lock() // so that nobody is between looking at stop and sleeping
+	b.turn.Broadcast()
+	b.mu.Unlock()
 }

@@ -198,8 +198,8 @@ func TestAPooledSweepLetsGoOfTheCallersCombos(t *testing.T) {
 	s := takeSweep(t.Context(), closes, append(many, Expand(400)), 0, &Results{PnL: make([]float64, 101), Trades: make([]int64, 101), Open: make([]int8, 101)})
 	s.run(best, 1)
 	s.filtered.giveBack()
-	for i, c := range s.filtered.chosen[:cap(s.filtered.chosen)] {
-		if c.params != nil {
+	for i := range cap(s.filtered.chosen) {
+		if s.filtered.chosen[:i+1][i].params != nil {
 			t.Fatalf("combo %d is still held", i)
 		}
 	}
@@ -208,16 +208,19 @@ func TestAPooledSweepLetsGoOfTheCallersCombos(t *testing.T) {
 	}
 	s = takeSweep(t.Context(), closes[:300], many, 0, &Results{PnL: make([]float64, len(many)), Trades: make([]int64, len(many)), Open: make([]int8, len(many))})
 	s.run(best, 1)
+	if cap(s.filtered.places) < len(many) {
+		t.Fatalf("only %d combos have a filter", cap(s.filtered.places))
+	}
 	s.filtered.giveBack()
-	if cap(s.filtered.chosen) > keptCombos {
-		t.Errorf("%d combos are kept", cap(s.filtered.chosen))
+	if cap(s.filtered.places) > keptCombos || cap(s.filtered.chosen) > 2*chunkCombos {
+		t.Errorf("%d places and %d combos are kept", cap(s.filtered.places), cap(s.filtered.chosen))
 	}
 }
 
 // The case that once took longer between two looks at the context than a
 // client should wait: a flat series, and windows whose single bars are dear.
 func TestALongUncertainSweepAsksTheContextOften(t *testing.T) {
-	closes := make([]float64, 4*tileBars)
+	closes := make([]float64, 8*tileBars)
 	for i := range closes {
 		closes[i] = 100.1
 	}
@@ -227,7 +230,8 @@ func TestALongUncertainSweepAsksTheContextOften(t *testing.T) {
 	if err := Sweep(ctx, closes, combos, 0, 1, new(Results)); err != nil {
 		t.Fatal(err)
 	}
-	if least := len(combos) * len(closes) / tileBars; asked < least {
+	// Each combo does a million multiply-adds in each tile behind bar 2,044.
+	if least := len(combos) * 4; asked < least {
 		t.Errorf("asked %d times, less than once for each of %d tiles and combos", asked, least)
 	}
 }

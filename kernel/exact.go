@@ -2,7 +2,7 @@ package kernel
 
 import (
 	"math"
-	"slices"
+	"math/bits"
 )
 
 // decide returns the side that the reference's own arithmetic takes at bar i:
@@ -37,65 +37,139 @@ func wmaOver(p, i int, x func(int) float64) float64 {
 	return sum / wmaDivisor(p)
 }
 
+// firstLevel are the windows of the averages of the closes themselves.
+var firstLevel = [...]int{HMAHalf, HMAFull, HMA3Third, HMA3Half, HMA3Full}
+
+// prefixBlock is the number of first bars that a prefix pass takes side by
+// side.
+const prefixBlock = 32
+
 // exactBlock decides all bars of a tile by the reference's arithmetic, in
 // another order of bars. For a fixed first bar, the sum of a WMA over p bars is
 // the p-th partial sum of one accumulation: one pass of as many terms as the
-// longest window gives the WMAs of every window, with the reference's bits.
+// longest window gives the WMAs of every window, with the reference's bits, of
+// one combo or of many.
 type exactBlock struct {
-	sums    [block]float64     // of a block, being added up
-	closes  []float64          // of the tile and what it depends on, NaN where the series is not
-	level1  [len(first)]padded // WMAs of the closes, in the order of first
-	inner   padded             // what the second level averages
-	hma     [tileBars]float64
-	hma3    [tileBars]float64
-	windows [len(first)]window // by length
+	closes  []float64 // of the tile and what it depends on, NaN where the series is not
+	windows windowSet // of the first level, of all combos of a batch
+	reach   int       // bars before the tile that their second levels look back
+
+	steps   []prefixStep      // of the windows, shortest first
+	columns []float64         // their WMAs, in the order of steps, each with its padding
+	column  [maxLag + 1]int32 // by window
+
+	inner  padded     // what a second level averages
+	second prefixStep // its window
+	hma    [tileBars]float64
+	hma3   [tileBars]float64
 }
 
-// first are the windows of the first level.
-var first = [...]int{HMAHalf, HMAFull, HMA3Third, HMA3Half, HMA3Full}
+// windowSet is a set of windows up to maxLag.
+type windowSet struct {
+	words [maxLag/64 + 1]uint64
+	count int
+}
 
-// window is a window of the first level, and its place in first.
-type window struct{ bars, place int }
-
-// block is the number of first bars that are added up side by side.
-const block = 32
+func (s *windowSet) add(w int64) {
+	if s.words[w/64]>>(w%64)&1 == 0 {
+		s.words[w/64] |= 1 << (w % 64)
+		s.count++
+	}
+}
 
 // padded is a column with room for a block before and behind its elements, so
 // that blocks are written whole where only a part of one is wanted.
 type padded []float64
 
-func (c *padded) resize(n int) { *c = resize(*c, block+n+block) }
+const padding = 2 * prefixBlock
 
-// at returns the address of element i, which may be in the padding.
-func (c padded) at(i int) *float64 { return &c[block+i] }
+// from returns the elements from i on, some of which may be padding.
+func (c padded) from(i int) *float64 { return &c[prefixBlock+i] }
 
-// decideTile sets the bits of the bars from begin on, a tile of them, whose
-// side is up or down.
-func (e *exactBlock) decideTile(series []float64, p *Params, begin int, impl *implementation, up, down *[lanes]uint64) {
-	for place, w := range first {
-		e.windows[place] = window{int(p[w]), place}
+// keptColumns bounds the first level of a batch, in floats, unless it is a
+// single combo's: half of what a second-level cache holds.
+const keptColumns = 1 << 16
+
+// reachOf returns how many bars before a bar its second level looks back.
+func reachOf(p *Params) int { return int(max(p[HMASmooth], p[HMA3Full])) - 1 }
+
+// decideTile decides the tile whose first bar is begin for some of the combos.
+// It goes through them in batches, and leaves the rest undone if the meter says
+// so.
+func (e *exactBlock) decideTile(series []float64, begin int, combos []*filtered, sides []sides, impl *implementation, m *meter) {
+	for len(combos) > 0 {
+		n := e.batch(combos)
+		if !e.average(series, begin, impl, m) {
+			return
+		}
+		for _, c := range combos[:n] {
+			if !e.compare(c.params, &sides[c.place], impl, m) {
+				return
+			}
+		}
+		combos = combos[n:]
 	}
-	slices.SortFunc(e.windows[:], func(a, b window) int { return a.bars - b.bars })
-	longest := e.windows[len(first)-1].bars
+}
 
-	// The second level looks back so far, and needs so many bars of the first.
-	reach := int(max(p[HMASmooth], p[HMA3Full])) - 1
-	bars := reach + tileBars
-	e.load(series, begin-reach-(longest-1), longest-1+bars+2*block)
-	for place := range e.level1 {
-		e.level1[place].resize(bars)
+// batch takes as many combos as share a first level of bounded size, at least
+// one, and returns their number.
+func (e *exactBlock) batch(combos []*filtered) int {
+	e.windows, e.reach = windowSet{}, 0
+	for i, c := range combos {
+		before := e.windows
+		for _, w := range firstLevel {
+			e.windows.add(c.params[w])
+		}
+		reach := max(e.reach, reachOf(c.params))
+		if i > 0 && e.windows.count*(reach+tileBars+padding) > keptColumns {
+			e.windows = before
+			return i
+		}
+		e.reach = reach
 	}
-	e.inner.resize(bars)
-	e.average(bars, impl)
+	return len(combos)
+}
 
-	// The rest of a vector behind the last bar is padding.
-	n := (bars + lanes - 1) / lanes * lanes
-	half, full, third3, half3, full3 := e.level1[0], e.level1[1], e.level1[2], e.level1[3], e.level1[4]
-	impl.combine2(e.inner.at(0), half.at(0), full.at(0), n)
-	e.averageInner(&e.hma, int(p[HMASmooth]), reach, impl)
-	impl.combine3(e.inner.at(0), third3.at(0), half3.at(0), full3.at(0), n)
-	e.averageInner(&e.hma3, int(p[HMA3Full]), reach, impl)
-	impl.compare(&e.hma[0], &e.hma3[0], up, down)
+// average fills the first level of a batch. It reports whether it did.
+func (e *exactBlock) average(series []float64, begin int, impl *implementation, m *meter) bool {
+	bars := e.reach + tileBars
+	e.steps = e.steps[:0]
+	for i, word := range e.windows.words {
+		for ; word != 0; word &= word - 1 {
+			w := 64*i + bits.TrailingZeros64(word)
+			e.column[w] = int32(len(e.steps))
+			e.steps = append(e.steps, prefixStep{bars: int64(w), divisor: wmaDivisor(w)})
+		}
+	}
+	longest := int(e.steps[len(e.steps)-1].bars)
+	e.columns = resize(e.columns, len(e.steps)*(bars+padding))
+	e.load(series, begin-e.reach-(longest-1), longest-1+bars+2*prefixBlock)
+
+	// The WMA over p closes that begins at closes[k] is element k+p-longest of
+	// its column.
+	for i := range e.steps {
+		s := &e.steps[i]
+		s.to = int64(i*(bars+padding)+prefixBlock-longest) + s.bars // of the block at k = 0
+	}
+	from, to := len(e.steps)-1, len(e.steps)
+	for k := 0; k < longest-int(e.steps[0].bars)+bars; k += prefixBlock {
+		// Of a block that begins at k, the columns of short windows want nothing
+		// yet, and those of long ones nothing more.
+		for from > 0 && k+int(e.steps[from-1].bars)-longest > -prefixBlock {
+			from--
+		}
+		for to > from && k+int(e.steps[to-1].bars)-longest >= bars {
+			to--
+		}
+		if from == to {
+			continue
+		}
+		if m.spend(prefixBlock * int(e.steps[to-1].bars)) {
+			return false
+		}
+		impl.prefix(&e.columns[0], &e.closes[k], &e.steps[from], to-from, k)
+	}
+	return true
 }
 
 // load copies n closes from bar begin on.
@@ -113,33 +187,37 @@ func (e *exactBlock) load(series []float64, begin, n int) {
 	}
 }
 
-// average fills so many bars of the first level. The WMA over p closes that
-// begins at closes[k] ends with the column's element k+p-longest.
-func (e *exactBlock) average(bars int, impl *implementation) {
-	shortest, longest := e.windows[0].bars, e.windows[len(first)-1].bars
-	for k := 0; k < longest-shortest+bars; k += block {
-		e.sums = [block]float64{}
-		done := 0
-		for _, w := range e.windows {
-			at := k + w.bars - longest
-			if at >= bars {
-				break // it and the longer ones end after the tile
-			}
-			impl.accumulate(&e.sums, &e.closes[k], int64(done), int64(w.bars))
-			done = w.bars
-			if at > -block {
-				impl.emit(e.level1[w.place].at(at), &e.sums, wmaDivisor(w.bars))
-			}
-		}
+// compare finds the sides of a combo of the batch. It reports whether it did.
+func (e *exactBlock) compare(p *Params, s *sides, impl *implementation, m *meter) bool {
+	reach := reachOf(p)
+	e.inner = resize(e.inner, reach+tileBars+padding)
+	// The rest of a vector behind the last bar is padding.
+	n := (reach + tileBars + lanes - 1) / lanes * lanes
+	first := func(window int) *float64 {
+		column := int(e.column[p[window]]) * (e.reach + tileBars + padding)
+		return padded(e.columns[column:]).from(e.reach - reach)
 	}
+	impl.combine2(e.inner.from(0), first(HMAHalf), first(HMAFull), n)
+	if !e.averageInner(&e.hma, int(p[HMASmooth]), reach, impl, m) {
+		return false
+	}
+	impl.combine3(e.inner.from(0), first(HMA3Third), first(HMA3Half), first(HMA3Full), n)
+	if !e.averageInner(&e.hma3, int(p[HMA3Full]), reach, impl, m) {
+		return false
+	}
+	impl.compare(&e.hma[0], &e.hma3[0], s)
+	return true
 }
 
 // averageInner writes WMA(inner, p) of the tile's bars, the first of which is
-// element reach.
-func (e *exactBlock) averageInner(dst *[tileBars]float64, p, reach int, impl *implementation) {
-	for i := 0; i < tileBars; i += block {
-		e.sums = [block]float64{}
-		impl.accumulate(&e.sums, e.inner.at(reach+i-p+1), 0, int64(p))
-		impl.emit(&dst[i], &e.sums, wmaDivisor(p))
+// element reach. It reports whether it did.
+func (e *exactBlock) averageInner(dst *[tileBars]float64, p, reach int, impl *implementation, m *meter) bool {
+	e.second = prefixStep{bars: int64(p), divisor: wmaDivisor(p)}
+	for i := 0; i < tileBars; i += prefixBlock {
+		if m.spend(prefixBlock * p) {
+			return false
+		}
+		impl.prefix(&dst[i], e.inner.from(reach+i-p+1), &e.second, 1, 0)
 	}
+	return true
 }

@@ -1,6 +1,10 @@
 package kernel
 
-import "math"
+import (
+	"cmp"
+	"math"
+	"slices"
+)
 
 // This file turns a combo into one linear filter of the closes whose sign
 // decides the side, and derives how far from zero its value must be for the
@@ -76,10 +80,12 @@ import "math"
 // order effects are below 1e-9 of the bound for windows up to maxLag; slack
 // covers them and the rounding of the bound itself. tiny covers results that
 // underflow, each of which errs by less than 2^-1074. Closes beyond hugeClose
-// could overflow in the reference and not here, so that they are never
-// decided here. A NaN or an infinity among the closes, or an overflow of the
-// sums, makes m1 to m4 infinite or NaN, and so the bound, which nothing is
-// above: prefix sums never recover from either.
+// could overflow in the reference and not here, so that they count as infinite
+// (see tile.build). A NaN or an infinity among the closes makes the bound NaN
+// or infinite, which nothing is above. Below hugeClose nothing overflows: the
+// sums of maxLag + 64 closes reach 1e12 times as far, and N times those, A <= 128
+// being its coefficients, stays below 1e305. So the filter's value is finite
+// wherever its bound is.
 const (
 	unit      = 1.0 / (1 << 53)
 	slack     = 1.01
@@ -96,17 +102,18 @@ const maxTerms = 23
 // the reference: their sums would begin too far back.
 const maxLag = 2048
 
-// signFilter is one combo's filter.
+// signFilter is one combo's filter. Its implementations know where its fields
+// lie, down to weights.
 type signFilter struct {
-	terms [maxTerms]term
-	n     int // of terms
-	lag   int // the longest delay of the terms, in bars
-	warm  int // the first bar at which both averages exist
+	terms [maxTerms]term // pairs first, of which the second is one bar further back
+	n     int            // of terms
+	pairs int            // of terms
+	// The bound of a lane is weights[0]*X + weights[1]*m1 + ... + weights[4]*m4
+	// + tiny.
+	weights [5]float64
 
-	// The bound of a lane is slack * (ofCloses*X + ofSums[0]*m1 + ... +
-	// ofSums[3]*m4) + tiny.
-	ofCloses float64
-	ofSums   [4]float64
+	lag  int // the longest delay of the terms, in bars
+	warm int // the first bar at which both averages exist
 }
 
 // factor is a polynomial in z with few terms: a numerator of W, or a weighted
@@ -180,15 +187,33 @@ func newSignFilter(p *Params) signFilter {
 	for k, v := range hma3.after(wmaResponse(full3)) {
 		g[k] += v
 	}
-	f.ofSums = [4]float64{
-		unit * 3.1 * g[0],
-		unit * g[1],
-		unit * g[2],
-		unit * (g[3] + float64(f.n+6+joined)*g[4]),
+	closes := 2*wmaRounding(half) + wmaRounding(full) + 3 + 3*wmaRounding(smooth) +
+		3*wmaRounding(third3) + wmaRounding(half3) + wmaRounding(full3) + 12 + 5*wmaRounding(full3)
+	for k, weight := range [...]float64{closes, 3.1 * g[0], g[1], g[2], g[3] + float64(f.n+6+joined)*g[4]} {
+		f.weights[k] = slack * unit * weight
 	}
-	f.ofCloses = unit * (2*wmaRounding(half) + wmaRounding(full) + 3 + 3*wmaRounding(smooth) +
-		3*wmaRounding(third3) + wmaRounding(half3) + wmaRounding(full3) + 12 + 5*wmaRounding(full3))
+	f.pairUp()
 	return f
+}
+
+// pairUp brings terms that are one bar apart to the front, in pairs.
+func (f *signFilter) pairUp() {
+	terms := f.terms[:f.n]
+	slices.SortFunc(terms, func(a, b term) int { return cmp.Compare(a.back, b.back) })
+	var singles [maxTerms]term
+	alone := 0
+	for i := 0; i < len(terms); {
+		if i+1 < len(terms) && terms[i+1].back-terms[i].back == rowBytes {
+			terms[2*f.pairs], terms[2*f.pairs+1] = terms[i], terms[i+1]
+			f.pairs++
+			i += 2
+		} else {
+			singles[alone] = terms[i]
+			alone++
+			i++
+		}
+	}
+	copy(terms[2*f.pairs:], singles[:alone])
 }
 
 // addProduct adds the product of two factors to the terms, and returns how
@@ -241,9 +266,6 @@ func wmaRounding(p int) float64 { return float64(p+2)/3 + 2 }
 
 // bound returns the bound of a lane.
 func (f *signFilter) bound(m *maxima, lane int) float64 {
-	if !(m.closes[lane] < hugeClose) {
-		return math.Inf(1)
-	}
-	return slack*(f.ofCloses*m.closes[lane]+f.ofSums[0]*m.sums[0][lane]+f.ofSums[1]*m.sums[1][lane]+
-		f.ofSums[2]*m.sums[2][lane]+f.ofSums[3]*m.sums[3][lane]) + tiny
+	return f.weights[0]*m.closes[lane] + f.weights[1]*m.sums[0][lane] + f.weights[2]*m.sums[1][lane] +
+		f.weights[3]*m.sums[2][lane] + f.weights[4]*m.sums[3][lane] + tiny
 }

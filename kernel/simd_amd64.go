@@ -12,66 +12,76 @@ func cpuid(eax uint32, ecx uint32) (a uint32, b uint32, c uint32, d uint32)
 func xgetbv() (eax uint32, edx uint32)
 
 // filterAVX2 computes 64 rows of 8 lanes of a linear filter and compares
-// them with a bound. It replaces this loop, except that the order of the sum is
-// free, and that products may be fused into it:
+// them with the lanes' bounds. It replaces this loop, except that the order of
+// a sum is free, and that products may be fused into it:
 //
 //	for l := range 8 {
-//		up[l], down[l] = 0, 0
+//		s.up[l], s.down[l] = 0, 0
 //		for t := range 64 {
 //			at := unsafe.Add(unsafe.Pointer(sums), 64*t+8*l)
 //			var d float64
-//			for _, m := range unsafe.Slice(terms, n) {
+//			for _, m := range f.terms[:f.n] {
 //				d += m.coef * *(*float64)(unsafe.Add(at, -m.back))
 //			}
-//			if d > bound[l] {
-//				up[l] |= 1 << t
+//			if top(d) > top(f.bound(m, l)) {
+//				s.up[l] |= 1 << t
 //			}
-//			if d < -bound[l] {
-//				down[l] |= 1 << t
+//			if top(-d) > top(f.bound(m, l)) {
+//				s.down[l] |= 1 << t
 //			}
 //		}
 //	}
 //
-// Rows go from the last to the first, so that shifting a word left by one bit
-// makes room for the bit of the next row. It needs AVX2 and FMA.
+// top(v) is the upper 16 bits of v as a signed number, or the largest such
+// number if v is a bound that is not finite. The first 2*f.pairs terms are pairs
+// of which the second lies a row further back: both read what is loaded once.
+// There is at least one pair.
+// It needs AVX2 and FMA.
 //
 //go:noescape
-func filterAVX2(sums *float64, terms *term, n int, bound *[8]float64, up *[8]uint64, down *[8]uint64)
+func filterAVX2(sums *float64, f *signFilter, m *maxima, s *sides)
 
 // filterAVX512 computes 64 rows of 8 lanes of a linear filter and compares
-// them with a bound. It replaces this loop, except that the order of the sum is
-// free, and that products may be fused into it:
+// them with the lanes' bounds. It replaces this loop, except that the order of
+// a sum is free, and that products may be fused into it:
 //
 //	for l := range 8 {
-//		up[l], down[l] = 0, 0
+//		s.up[l], s.down[l] = 0, 0
 //		for t := range 64 {
 //			at := unsafe.Add(unsafe.Pointer(sums), 64*t+8*l)
 //			var d float64
-//			for _, m := range unsafe.Slice(terms, n) {
+//			for _, m := range f.terms[:f.n] {
 //				d += m.coef * *(*float64)(unsafe.Add(at, -m.back))
 //			}
-//			if d > bound[l] {
-//				up[l] |= 1 << t
+//			if top(d) > top(f.bound(m, l)) {
+//				s.up[l] |= 1 << t
 //			}
-//			if d < -bound[l] {
-//				down[l] |= 1 << t
+//			if top(-d) > top(f.bound(m, l)) {
+//				s.down[l] |= 1 << t
 //			}
 //		}
 //	}
 //
-// It needs AVX512F and AVX512DQ.
+// top(v) is the upper 16 bits of v as a signed number, or the largest such
+// number if v is a bound that is not finite. The first 2*f.pairs terms are pairs
+// of which the second lies a row further back: both read what is loaded once.
+// There is at least one pair.
+// It needs AVX512F, AVX512DQ and AVX512BW.
 //
 //go:noescape
-func filterAVX512(sums *float64, terms *term, n int, bound *[8]float64, up *[8]uint64, down *[8]uint64)
+func filterAVX512(sums *float64, f *signFilter, m *maxima, s *sides)
 
-// accumulateAVX2 adds the terms from..to-1 of 32 neighbouring weighted
-// sums. It replaces this loop to the bit: the order of every sum is kept, and
-// each product is rounded before it is added.
+// prefixAVX2 computes WMAs of n >= 1 windows, which ascend, over 32
+// neighbouring first bars. It replaces this loop to the bit: the order of every
+// sum is kept, and each product is rounded before it is added.
 //
-//	xs := unsafe.Slice(x, 31+to)
-//	for k := range acc {
-//		for j := from; j < to; j++ {
-//			acc[k] += float64(xs[int64(k)+j] * float64(j+1))
+//	for k := range 32 {
+//		sum, j := 0.0, int64(0)
+//		for _, s := range unsafe.Slice(steps, n) {
+//			for ; j < s.bars; j++ {
+//				sum += float64(x[int64(k)+j] * float64(j+1))
+//			}
+//			dst[int64(at+k)+s.to] = sum / s.divisor
 //		}
 //	}
 //
@@ -79,16 +89,19 @@ func filterAVX512(sums *float64, terms *term, n int, bound *[8]float64, up *[8]u
 // It needs AVX2.
 //
 //go:noescape
-func accumulateAVX2(acc *[32]float64, x *float64, from int64, to int64)
+func prefixAVX2(dst *float64, x *float64, steps *prefixStep, n int, at int)
 
-// accumulateAVX512 adds the terms from..to-1 of 32 neighbouring weighted
-// sums. It replaces this loop to the bit: the order of every sum is kept, and
-// each product is rounded before it is added.
+// prefixAVX512 computes WMAs of n >= 1 windows, which ascend, over 32
+// neighbouring first bars. It replaces this loop to the bit: the order of every
+// sum is kept, and each product is rounded before it is added.
 //
-//	xs := unsafe.Slice(x, 31+to)
-//	for k := range acc {
-//		for j := from; j < to; j++ {
-//			acc[k] += float64(xs[int64(k)+j] * float64(j+1))
+//	for k := range 32 {
+//		sum, j := 0.0, int64(0)
+//		for _, s := range unsafe.Slice(steps, n) {
+//			for ; j < s.bars; j++ {
+//				sum += float64(x[int64(k)+j] * float64(j+1))
+//			}
+//			dst[int64(at+k)+s.to] = sum / s.divisor
 //		}
 //	}
 //
@@ -96,31 +109,7 @@ func accumulateAVX2(acc *[32]float64, x *float64, from int64, to int64)
 // It needs AVX512F.
 //
 //go:noescape
-func accumulateAVX512(acc *[32]float64, x *float64, from int64, to int64)
-
-// emitAVX2 divides 32 sums. It replaces this loop to the bit:
-//
-//	to := unsafe.Slice(dst, 32)
-//	for k := range acc {
-//		to[k] = acc[k] / divisor
-//	}
-//
-// It needs AVX2.
-//
-//go:noescape
-func emitAVX2(dst *float64, acc *[32]float64, divisor float64)
-
-// emitAVX512 divides 32 sums. It replaces this loop to the bit:
-//
-//	to := unsafe.Slice(dst, 32)
-//	for k := range acc {
-//		to[k] = acc[k] / divisor
-//	}
-//
-// It needs AVX512F.
-//
-//go:noescape
-func emitAVX512(dst *float64, acc *[32]float64, divisor float64)
+func prefixAVX512(dst *float64, x *float64, steps *prefixStep, n int, at int)
 
 // combine2AVX2 computes the inner series of an HMA. It replaces this loop to
 // the bit, for an n that is a multiple of 8:
@@ -178,13 +167,13 @@ func combine3AVX512(dst *float64, a *float64, b *float64, c *float64, n int)
 //
 //	a, b := unsafe.Slice(hma, 512), unsafe.Slice(hma3, 512)
 //	for w := range 8 {
-//		up[w], down[w] = 0, 0
+//		s.up[w], s.down[w] = 0, 0
 //		for i := range 64 {
 //			if b[64*w+i] > a[64*w+i] {
-//				up[w] |= 1 << i
+//				s.up[w] |= 1 << i
 //			}
 //			if b[64*w+i] < a[64*w+i] {
-//				down[w] |= 1 << i
+//				s.down[w] |= 1 << i
 //			}
 //		}
 //	}
@@ -192,19 +181,19 @@ func combine3AVX512(dst *float64, a *float64, b *float64, c *float64, n int)
 // It needs AVX2.
 //
 //go:noescape
-func compareAVX2(hma *float64, hma3 *float64, up *[8]uint64, down *[8]uint64)
+func compareAVX2(hma *float64, hma3 *float64, s *sides)
 
 // compareAVX512 compares 512 pairs of averages. It replaces this loop:
 //
 //	a, b := unsafe.Slice(hma, 512), unsafe.Slice(hma3, 512)
 //	for w := range 8 {
-//		up[w], down[w] = 0, 0
+//		s.up[w], s.down[w] = 0, 0
 //		for i := range 64 {
 //			if b[64*w+i] > a[64*w+i] {
-//				up[w] |= 1 << i
+//				s.up[w] |= 1 << i
 //			}
 //			if b[64*w+i] < a[64*w+i] {
-//				down[w] |= 1 << i
+//				s.down[w] |= 1 << i
 //			}
 //		}
 //	}
@@ -212,7 +201,7 @@ func compareAVX2(hma *float64, hma3 *float64, up *[8]uint64, down *[8]uint64)
 // It needs AVX512F and AVX512BW.
 //
 //go:noescape
-func compareAVX512(hma *float64, hma3 *float64, up *[8]uint64, down *[8]uint64)
+func compareAVX512(hma *float64, hma3 *float64, s *sides)
 
 // buildAVX2 computes the fourfold prefix sums of 8 lanes, and their largest
 // magnitudes. It replaces this loop to the bit, but for the payloads of NaNs:
@@ -265,3 +254,21 @@ func buildAVX2(sums *float64, closes *float64, rows int, m *maxima)
 //
 //go:noescape
 func buildAVX512(sums *float64, closes *float64, rows int, m *maxima)
+
+// findBMI lists the bars whose bit differs from that of the bar before, and
+// returns their number. It replaces this loop, but may write three elements more:
+//
+//	n := 0
+//	for l, word := range up {
+//		for c := word ^ (word<<1 | before); c != 0; c &= c - 1 {
+//			bars[n] = uint16(64*l + bits.TrailingZeros64(c))
+//			n++
+//		}
+//		before = word >> 63
+//	}
+//	return n
+//
+// It needs BMI1 and POPCNT.
+//
+//go:noescape
+func findBMI(bars *flips, up *[8]uint64, before uint64) int

@@ -24,158 +24,392 @@ TEXT ·xgetbv(SB), NOSPLIT, $0-8
 	MOVL DX, edx+4(FP)
 	RET
 
-// func filterAVX2(sums *float64, terms *term, n int, bound *[8]float64, up *[8]uint64, down *[8]uint64)
+DATA tinyAVX2<>+0(SB)/8, $0x03b8f2b061aea072
+GLOBL tinyAVX2<>(SB), RODATA|NOPTR, $8
+
+DATA positiveAVX2<>+0(SB)/4, $0x7fffffff
+DATA positiveAVX2<>+4(SB)/4, $0x7fffffff
+DATA positiveAVX2<>+8(SB)/4, $0x7fffffff
+DATA positiveAVX2<>+12(SB)/4, $0x7fffffff
+DATA positiveAVX2<>+16(SB)/4, $0x7fffffff
+DATA positiveAVX2<>+20(SB)/4, $0x7fffffff
+DATA positiveAVX2<>+24(SB)/4, $0x7fffffff
+DATA positiveAVX2<>+28(SB)/4, $0x7fffffff
+GLOBL positiveAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA finiteAVX2<>+0(SB)/4, $0x7fefffff
+DATA finiteAVX2<>+4(SB)/4, $0x7fefffff
+DATA finiteAVX2<>+8(SB)/4, $0x7fefffff
+DATA finiteAVX2<>+12(SB)/4, $0x7fefffff
+DATA finiteAVX2<>+16(SB)/4, $0x7fefffff
+DATA finiteAVX2<>+20(SB)/4, $0x7fefffff
+DATA finiteAVX2<>+24(SB)/4, $0x7fefffff
+DATA finiteAVX2<>+28(SB)/4, $0x7fefffff
+GLOBL finiteAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA negativeAVX2<>+0(SB)/2, $0x8000
+DATA negativeAVX2<>+2(SB)/2, $0x8000
+DATA negativeAVX2<>+4(SB)/2, $0x8000
+DATA negativeAVX2<>+6(SB)/2, $0x8000
+DATA negativeAVX2<>+8(SB)/2, $0x8000
+DATA negativeAVX2<>+10(SB)/2, $0x8000
+DATA negativeAVX2<>+12(SB)/2, $0x8000
+DATA negativeAVX2<>+14(SB)/2, $0x8000
+DATA negativeAVX2<>+16(SB)/2, $0x8000
+DATA negativeAVX2<>+18(SB)/2, $0x8000
+DATA negativeAVX2<>+20(SB)/2, $0x8000
+DATA negativeAVX2<>+22(SB)/2, $0x8000
+DATA negativeAVX2<>+24(SB)/2, $0x8000
+DATA negativeAVX2<>+26(SB)/2, $0x8000
+DATA negativeAVX2<>+28(SB)/2, $0x8000
+DATA negativeAVX2<>+30(SB)/2, $0x8000
+GLOBL negativeAVX2<>(SB), RODATA|NOPTR, $32
+
+DATA rowOrderAVX2<>+0(SB)/4, $0x00000000
+DATA rowOrderAVX2<>+4(SB)/4, $0x00000004
+DATA rowOrderAVX2<>+8(SB)/4, $0x00000001
+DATA rowOrderAVX2<>+12(SB)/4, $0x00000005
+DATA rowOrderAVX2<>+16(SB)/4, $0x00000002
+DATA rowOrderAVX2<>+20(SB)/4, $0x00000006
+DATA rowOrderAVX2<>+24(SB)/4, $0x00000003
+DATA rowOrderAVX2<>+28(SB)/4, $0x00000007
+GLOBL rowOrderAVX2<>(SB), RODATA|NOPTR, $32
+
+// func filterAVX2(sums *float64, f *signFilter, m *maxima, s *sides)
 // Requires: AVX, AVX2, FMA3
-TEXT ·filterAVX2(SB), NOSPLIT, $0-48
-	MOVQ bound+24(FP), AX
+TEXT ·filterAVX2(SB), NOSPLIT, $0-32
+	MOVQ f+8(FP), AX
+	MOVQ m+16(FP), CX
+	MOVQ sums+0(FP), DX
+	MOVQ s+24(FP), BX
+	MOVQ 376(AX), SI
+	SHLQ $0x05, SI
+	ADDQ AX, SI
+	MOVQ 368(AX), DI
+	SHLQ $0x04, DI
+	ADDQ AX, DI
 
-	// Negate the bounds by flipping their signs.
-	VPCMPEQQ Y6, Y6, Y6
-	VPSLLQ   $0x3f, Y6, Y6
-	VXORPD   (AX), Y6, Y4
-	VXORPD   Y0, Y0, Y0
-	VXORPD   Y2, Y2, Y2
-	VXORPD   32(AX), Y6, Y5
-	VXORPD   Y1, Y1, Y1
-	VXORPD   Y3, Y3, Y3
-
-	// The terms end where their count says.
-	MOVQ terms+8(FP), CX
-	MOVQ n+16(FP), DX
-	SHLQ $0x04, DX
-	ADDQ CX, DX
-	MOVQ sums+0(FP), BX
-	ADDQ $+3840, BX
-	MOVQ $0x00000010, SI
+	// The bounds, upper 16 bits each; those that are not finite are the largest.
+	VBROADCASTSD tinyAVX2<>+0(SB), Y0
+	VBROADCASTSD 384(AX), Y1
+	VFMADD231PD  (CX), Y1, Y0
+	VBROADCASTSD 392(AX), Y1
+	VFMADD231PD  64(CX), Y1, Y0
+	VBROADCASTSD 400(AX), Y1
+	VFMADD231PD  128(CX), Y1, Y0
+	VBROADCASTSD 408(AX), Y1
+	VFMADD231PD  192(CX), Y1, Y0
+	VBROADCASTSD 416(AX), Y1
+	VFMADD231PD  256(CX), Y1, Y0
+	VBROADCASTSD tinyAVX2<>+0(SB), Y1
+	VBROADCASTSD 384(AX), Y2
+	VFMADD231PD  32(CX), Y2, Y1
+	VBROADCASTSD 392(AX), Y2
+	VFMADD231PD  96(CX), Y2, Y1
+	VBROADCASTSD 400(AX), Y2
+	VFMADD231PD  160(CX), Y2, Y1
+	VBROADCASTSD 408(AX), Y2
+	VFMADD231PD  224(CX), Y2, Y1
+	VBROADCASTSD 416(AX), Y2
+	VFMADD231PD  288(CX), Y2, Y1
+	VSHUFPS      $0xdd, Y1, Y0, Y0
+	VPAND        positiveAVX2<>+0(SB), Y0, Y0
+	VPCMPGTD     finiteAVX2<>+0(SB), Y0, Y1
+	VPOR         Y1, Y0, Y0
+	VPAND        positiveAVX2<>+0(SB), Y0, Y0
+	VMOVDQU      Y0, Y1
+	VPSRAD       $0x10, Y0, Y0
+	VPSRAD       $0x10, Y1, Y1
+	VPACKSSDW    Y1, Y0, Y0
+	MOVQ         $0x00000010, CX
 
 group:
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+	VXORPD Y4, Y4, Y4
+	VXORPD Y5, Y5, Y5
+	VXORPD Y6, Y6, Y6
 	VXORPD Y7, Y7, Y7
 	VXORPD Y8, Y8, Y8
-	VXORPD Y9, Y9, Y9
-	VXORPD Y10, Y10, Y10
-	VXORPD Y11, Y11, Y11
-	VXORPD Y12, Y12, Y12
-	VXORPD Y13, Y13, Y13
-	VXORPD Y14, Y14, Y14
-	MOVQ   CX, DI
+	MOVQ   AX, R8
 
-term:
-	MOVQ         BX, R8
-	SUBQ         (DI), R8
-	VBROADCASTSD 8(DI), Y6
-	VFMADD231PD  (R8), Y6, Y7
-	VFMADD231PD  32(R8), Y6, Y8
-	VFMADD231PD  64(R8), Y6, Y9
-	VFMADD231PD  96(R8), Y6, Y10
-	VFMADD231PD  128(R8), Y6, Y11
-	VFMADD231PD  160(R8), Y6, Y12
-	VFMADD231PD  192(R8), Y6, Y13
-	VFMADD231PD  224(R8), Y6, Y14
-	ADDQ         $+16, DI
-	CMPQ         DI, DX
-	JNE          term
+pair:
+	MOVQ         DX, R9
+	SUBQ         16(R8), R9
+	VBROADCASTSD 8(R8), Y9
+	VBROADCASTSD 24(R8), Y10
+	VMOVUPD      (R9), Y11
+	VFMADD231PD  Y11, Y10, Y1
+	VMOVUPD      32(R9), Y11
+	VFMADD231PD  Y11, Y10, Y2
+	VMOVUPD      64(R9), Y11
+	VFMADD231PD  Y11, Y9, Y1
+	VFMADD231PD  Y11, Y10, Y3
+	VMOVUPD      96(R9), Y11
+	VFMADD231PD  Y11, Y9, Y2
+	VFMADD231PD  Y11, Y10, Y4
+	VMOVUPD      128(R9), Y11
+	VFMADD231PD  Y11, Y9, Y3
+	VFMADD231PD  Y11, Y10, Y5
+	VMOVUPD      160(R9), Y11
+	VFMADD231PD  Y11, Y9, Y4
+	VFMADD231PD  Y11, Y10, Y6
+	VMOVUPD      192(R9), Y11
+	VFMADD231PD  Y11, Y9, Y5
+	VFMADD231PD  Y11, Y10, Y7
+	VMOVUPD      224(R9), Y11
+	VFMADD231PD  Y11, Y9, Y6
+	VFMADD231PD  Y11, Y10, Y8
+	VMOVUPD      256(R9), Y10
+	VFMADD231PD  Y10, Y9, Y7
+	VMOVUPD      288(R9), Y10
+	VFMADD231PD  Y10, Y9, Y8
+	ADDQ         $+32, R8
+	CMPQ         R8, SI
+	JNE          pair
+	CMPQ         R8, DI
+	JE           decide
 
-	// Shift the words left by one bit and append the bit of each row.
-	VPADDQ  Y1, Y1, Y1
-	VCMPPD  $0x1e, 32(AX), Y14, Y6
-	VPSUBQ  Y6, Y1, Y1
-	VPADDQ  Y3, Y3, Y3
-	VCMPPD  $0x11, Y5, Y14, Y6
-	VPSUBQ  Y6, Y3, Y3
-	VPADDQ  Y0, Y0, Y0
-	VCMPPD  $0x1e, (AX), Y13, Y6
-	VPSUBQ  Y6, Y0, Y0
-	VPADDQ  Y2, Y2, Y2
-	VCMPPD  $0x11, Y4, Y13, Y6
-	VPSUBQ  Y6, Y2, Y2
-	VPADDQ  Y1, Y1, Y1
-	VCMPPD  $0x1e, 32(AX), Y12, Y6
-	VPSUBQ  Y6, Y1, Y1
-	VPADDQ  Y3, Y3, Y3
-	VCMPPD  $0x11, Y5, Y12, Y6
-	VPSUBQ  Y6, Y3, Y3
-	VPADDQ  Y0, Y0, Y0
-	VCMPPD  $0x1e, (AX), Y11, Y6
-	VPSUBQ  Y6, Y0, Y0
-	VPADDQ  Y2, Y2, Y2
-	VCMPPD  $0x11, Y4, Y11, Y6
-	VPSUBQ  Y6, Y2, Y2
-	VPADDQ  Y1, Y1, Y1
-	VCMPPD  $0x1e, 32(AX), Y10, Y6
-	VPSUBQ  Y6, Y1, Y1
-	VPADDQ  Y3, Y3, Y3
-	VCMPPD  $0x11, Y5, Y10, Y6
-	VPSUBQ  Y6, Y3, Y3
-	VPADDQ  Y0, Y0, Y0
-	VCMPPD  $0x1e, (AX), Y9, Y6
-	VPSUBQ  Y6, Y0, Y0
-	VPADDQ  Y2, Y2, Y2
-	VCMPPD  $0x11, Y4, Y9, Y6
-	VPSUBQ  Y6, Y2, Y2
-	VPADDQ  Y1, Y1, Y1
-	VCMPPD  $0x1e, 32(AX), Y8, Y6
-	VPSUBQ  Y6, Y1, Y1
-	VPADDQ  Y3, Y3, Y3
-	VCMPPD  $0x11, Y5, Y8, Y6
-	VPSUBQ  Y6, Y3, Y3
-	VPADDQ  Y0, Y0, Y0
-	VCMPPD  $0x1e, (AX), Y7, Y6
-	VPSUBQ  Y6, Y0, Y0
-	VPADDQ  Y2, Y2, Y2
-	VCMPPD  $0x11, Y4, Y7, Y6
-	VPSUBQ  Y6, Y2, Y2
-	SUBQ    $+256, BX
-	DECQ    SI
-	JNZ     group
-	MOVQ    up+32(FP), AX
-	MOVQ    down+40(FP), CX
-	VMOVDQU Y0, (AX)
-	VMOVDQU Y2, (CX)
-	VMOVDQU Y1, 32(AX)
-	VMOVDQU Y3, 32(CX)
+single:
+	MOVQ         DX, R9
+	SUBQ         (R8), R9
+	VBROADCASTSD 8(R8), Y9
+	VFMADD231PD  (R9), Y9, Y1
+	VFMADD231PD  32(R9), Y9, Y2
+	VFMADD231PD  64(R9), Y9, Y3
+	VFMADD231PD  96(R9), Y9, Y4
+	VFMADD231PD  128(R9), Y9, Y5
+	VFMADD231PD  160(R9), Y9, Y6
+	VFMADD231PD  192(R9), Y9, Y7
+	VFMADD231PD  224(R9), Y9, Y8
+	ADDQ         $+16, R8
+	CMPQ         R8, DI
+	JNE          single
+
+decide:
+	// A byte of each row, a bit of each lane.
+	VSHUFPS   $0xdd, Y2, Y1, Y1
+	VSHUFPS   $0xdd, Y4, Y3, Y3
+	VSHUFPS   $0xdd, Y6, Y5, Y5
+	VSHUFPS   $0xdd, Y8, Y7, Y7
+	VPSRAD    $0x10, Y1, Y1
+	VPSRAD    $0x10, Y3, Y3
+	VPACKSSDW Y3, Y1, Y1
+	VPSRAD    $0x10, Y5, Y5
+	VPSRAD    $0x10, Y7, Y7
+	VPACKSSDW Y7, Y5, Y5
+	VPCMPGTW  Y0, Y1, Y2
+	VPCMPGTW  Y0, Y5, Y4
+	VPACKSSWB Y4, Y2, Y2
+	VMOVDQU   rowOrderAVX2<>+0(SB), Y4
+	VPERMD    Y2, Y4, Y2
+	VPMOVMSKB Y2, R8
+	MOVL      R8, (BX)
+	VPXOR     negativeAVX2<>+0(SB), Y1, Y1
+	VPXOR     negativeAVX2<>+0(SB), Y5, Y5
+	VPCMPGTW  Y0, Y1, Y2
+	VPCMPGTW  Y0, Y5, Y4
+	VPACKSSWB Y4, Y2, Y2
+	VMOVDQU   rowOrderAVX2<>+0(SB), Y4
+	VPERMD    Y2, Y4, Y2
+	VPMOVMSKB Y2, R8
+	MOVL      R8, 64(BX)
+	ADDQ      $+4, BX
+	ADDQ      $+256, DX
+	DECQ      CX
+	JNZ       group
+
+	// Turn a byte of each row into a word of each lane: the highest bit of all bytes,
+	// then the next.
+	SUBQ      $+64, BX
+	VMOVDQU   (BX), Y0
+	VMOVDQU   32(BX), Y1
+	VPMOVMSKB Y0, AX
+	VPMOVMSKB Y1, CX
+	MOVL      AX, 56(BX)
+	MOVL      CX, 60(BX)
+	VPADDB    Y0, Y0, Y0
+	VPADDB    Y1, Y1, Y1
+	VPMOVMSKB Y0, AX
+	VPMOVMSKB Y1, CX
+	MOVL      AX, 48(BX)
+	MOVL      CX, 52(BX)
+	VPADDB    Y0, Y0, Y0
+	VPADDB    Y1, Y1, Y1
+	VPMOVMSKB Y0, AX
+	VPMOVMSKB Y1, CX
+	MOVL      AX, 24(BX)
+	MOVL      CX, 28(BX)
+	VPADDB    Y0, Y0, Y0
+	VPADDB    Y1, Y1, Y1
+	VPMOVMSKB Y0, AX
+	VPMOVMSKB Y1, CX
+	MOVL      AX, 16(BX)
+	MOVL      CX, 20(BX)
+	VPADDB    Y0, Y0, Y0
+	VPADDB    Y1, Y1, Y1
+	VPMOVMSKB Y0, AX
+	VPMOVMSKB Y1, CX
+	MOVL      AX, 40(BX)
+	MOVL      CX, 44(BX)
+	VPADDB    Y0, Y0, Y0
+	VPADDB    Y1, Y1, Y1
+	VPMOVMSKB Y0, AX
+	VPMOVMSKB Y1, CX
+	MOVL      AX, 32(BX)
+	MOVL      CX, 36(BX)
+	VPADDB    Y0, Y0, Y0
+	VPADDB    Y1, Y1, Y1
+	VPMOVMSKB Y0, AX
+	VPMOVMSKB Y1, CX
+	MOVL      AX, 8(BX)
+	MOVL      CX, 12(BX)
+	VPADDB    Y0, Y0, Y0
+	VPADDB    Y1, Y1, Y1
+	VPMOVMSKB Y0, AX
+	VPMOVMSKB Y1, CX
+	MOVL      AX, (BX)
+	MOVL      CX, 4(BX)
+	VMOVDQU   64(BX), Y0
+	VMOVDQU   96(BX), Y1
+	VPMOVMSKB Y0, AX
+	VPMOVMSKB Y1, CX
+	MOVL      AX, 120(BX)
+	MOVL      CX, 124(BX)
+	VPADDB    Y0, Y0, Y0
+	VPADDB    Y1, Y1, Y1
+	VPMOVMSKB Y0, AX
+	VPMOVMSKB Y1, CX
+	MOVL      AX, 112(BX)
+	MOVL      CX, 116(BX)
+	VPADDB    Y0, Y0, Y0
+	VPADDB    Y1, Y1, Y1
+	VPMOVMSKB Y0, AX
+	VPMOVMSKB Y1, CX
+	MOVL      AX, 88(BX)
+	MOVL      CX, 92(BX)
+	VPADDB    Y0, Y0, Y0
+	VPADDB    Y1, Y1, Y1
+	VPMOVMSKB Y0, AX
+	VPMOVMSKB Y1, CX
+	MOVL      AX, 80(BX)
+	MOVL      CX, 84(BX)
+	VPADDB    Y0, Y0, Y0
+	VPADDB    Y1, Y1, Y1
+	VPMOVMSKB Y0, AX
+	VPMOVMSKB Y1, CX
+	MOVL      AX, 104(BX)
+	MOVL      CX, 108(BX)
+	VPADDB    Y0, Y0, Y0
+	VPADDB    Y1, Y1, Y1
+	VPMOVMSKB Y0, AX
+	VPMOVMSKB Y1, CX
+	MOVL      AX, 96(BX)
+	MOVL      CX, 100(BX)
+	VPADDB    Y0, Y0, Y0
+	VPADDB    Y1, Y1, Y1
+	VPMOVMSKB Y0, AX
+	VPMOVMSKB Y1, CX
+	MOVL      AX, 72(BX)
+	MOVL      CX, 76(BX)
+	VPADDB    Y0, Y0, Y0
+	VPADDB    Y1, Y1, Y1
+	VPMOVMSKB Y0, AX
+	VPMOVMSKB Y1, CX
+	MOVL      AX, 64(BX)
+	MOVL      CX, 68(BX)
 	VZEROUPPER
 	RET
 
-DATA filterBits<>+0(SB)/8, $0x0001000000000000
-DATA filterBits<>+8(SB)/8, $0x0002000000000000
-DATA filterBits<>+16(SB)/8, $0x0004000000000000
-DATA filterBits<>+24(SB)/8, $0x0008000000000000
-DATA filterBits<>+32(SB)/8, $0x0010000000000000
-DATA filterBits<>+40(SB)/8, $0x0020000000000000
-DATA filterBits<>+48(SB)/8, $0x0040000000000000
-DATA filterBits<>+56(SB)/8, $0x0080000000000000
-DATA filterBits<>+64(SB)/8, $0x0100000000000000
-DATA filterBits<>+72(SB)/8, $0x0200000000000000
-DATA filterBits<>+80(SB)/8, $0x0400000000000000
-DATA filterBits<>+88(SB)/8, $0x0800000000000000
-DATA filterBits<>+96(SB)/8, $0x1000000000000000
-DATA filterBits<>+104(SB)/8, $0x2000000000000000
-DATA filterBits<>+112(SB)/8, $0x4000000000000000
-DATA filterBits<>+120(SB)/8, $0x8000000000000000
-GLOBL filterBits<>(SB), RODATA|NOPTR, $128
+DATA tinyAVX512<>+0(SB)/8, $0x03b8f2b061aea072
+GLOBL tinyAVX512<>(SB), RODATA|NOPTR, $8
 
-// func filterAVX512(sums *float64, terms *term, n int, bound *[8]float64, up *[8]uint64, down *[8]uint64)
-// Requires: AVX, AVX512F
-TEXT ·filterAVX512(SB), NOSPLIT, $0-48
-	MOVQ bound+24(FP), AX
+DATA positiveAVX512<>+0(SB)/4, $0x7fffffff
+GLOBL positiveAVX512<>(SB), RODATA|NOPTR, $4
 
-	// Negate the bounds by flipping their signs.
-	VMOVUPD    (AX), Z3
-	VPTERNLOGQ $0xff, Z2, Z2, Z2
-	VPSLLQ     $0x3f, Z2, Z2
-	VPXORQ     Z2, Z3, Z4
-	VPXORQ     Z0, Z0, Z0
-	VPXORQ     Z1, Z1, Z1
+DATA finiteAVX512<>+0(SB)/4, $0x7fefffff
+GLOBL finiteAVX512<>(SB), RODATA|NOPTR, $4
 
-	// The terms end where their count says.
-	MOVQ terms+8(FP), AX
-	MOVQ n+16(FP), CX
-	SHLQ $0x04, CX
-	ADDQ AX, CX
-	MOVQ sums+0(FP), DX
-	MOVQ $0x00000004, BX
+DATA negativeAVX512<>+0(SB)/4, $0x80008000
+GLOBL negativeAVX512<>(SB), RODATA|NOPTR, $4
+
+DATA rowOrderAVX512<>+0(SB)/2, $0x0001
+DATA rowOrderAVX512<>+2(SB)/2, $0x0003
+DATA rowOrderAVX512<>+4(SB)/2, $0x0009
+DATA rowOrderAVX512<>+6(SB)/2, $0x000b
+DATA rowOrderAVX512<>+8(SB)/2, $0x0011
+DATA rowOrderAVX512<>+10(SB)/2, $0x0013
+DATA rowOrderAVX512<>+12(SB)/2, $0x0019
+DATA rowOrderAVX512<>+14(SB)/2, $0x001b
+DATA rowOrderAVX512<>+16(SB)/2, $0x0005
+DATA rowOrderAVX512<>+18(SB)/2, $0x0007
+DATA rowOrderAVX512<>+20(SB)/2, $0x000d
+DATA rowOrderAVX512<>+22(SB)/2, $0x000f
+DATA rowOrderAVX512<>+24(SB)/2, $0x0015
+DATA rowOrderAVX512<>+26(SB)/2, $0x0017
+DATA rowOrderAVX512<>+28(SB)/2, $0x001d
+DATA rowOrderAVX512<>+30(SB)/2, $0x001f
+DATA rowOrderAVX512<>+32(SB)/2, $0x0021
+DATA rowOrderAVX512<>+34(SB)/2, $0x0023
+DATA rowOrderAVX512<>+36(SB)/2, $0x0029
+DATA rowOrderAVX512<>+38(SB)/2, $0x002b
+DATA rowOrderAVX512<>+40(SB)/2, $0x0031
+DATA rowOrderAVX512<>+42(SB)/2, $0x0033
+DATA rowOrderAVX512<>+44(SB)/2, $0x0039
+DATA rowOrderAVX512<>+46(SB)/2, $0x003b
+DATA rowOrderAVX512<>+48(SB)/2, $0x0025
+DATA rowOrderAVX512<>+50(SB)/2, $0x0027
+DATA rowOrderAVX512<>+52(SB)/2, $0x002d
+DATA rowOrderAVX512<>+54(SB)/2, $0x002f
+DATA rowOrderAVX512<>+56(SB)/2, $0x0035
+DATA rowOrderAVX512<>+58(SB)/2, $0x0037
+DATA rowOrderAVX512<>+60(SB)/2, $0x003d
+DATA rowOrderAVX512<>+62(SB)/2, $0x003f
+GLOBL rowOrderAVX512<>(SB), RODATA|NOPTR, $64
+
+// func filterAVX512(sums *float64, f *signFilter, m *maxima, s *sides)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·filterAVX512(SB), NOSPLIT, $0-32
+	MOVQ      f+8(FP), AX
+	MOVQ      m+16(FP), CX
+	MOVQ      sums+0(FP), DX
+	MOVQ      s+24(FP), BX
+	MOVQ      376(AX), SI
+	SHLQ      $0x05, SI
+	ADDQ      AX, SI
+	MOVQ      368(AX), DI
+	SHLQ      $0x04, DI
+	ADDQ      AX, DI
+	VMOVDQU64 rowOrderAVX512<>+0(SB), Z0
+
+	// The bounds, upper 16 bits each; those that are not finite are the largest.
+	VBROADCASTSD tinyAVX512<>+0(SB), Z1
+	VBROADCASTSD 384(AX), Z2
+	VFMADD231PD  (CX), Z2, Z1
+	VBROADCASTSD 392(AX), Z2
+	VFMADD231PD  64(CX), Z2, Z1
+	VBROADCASTSD 400(AX), Z2
+	VFMADD231PD  128(CX), Z2, Z1
+	VBROADCASTSD 408(AX), Z2
+	VFMADD231PD  192(CX), Z2, Z1
+	VBROADCASTSD 416(AX), Z2
+	VFMADD231PD  256(CX), Z2, Z1
+	VPBROADCASTD finiteAVX512<>+0(SB), Z2
+	VPBROADCASTD positiveAVX512<>+0(SB), Z19
+	VPCMPUD      $0x06, Z2, Z1, K1
+	VMOVDQA32    Z19, K1, Z1
+	VMOVDQA64    Z1, Z2
+	VSHUFPS      $0xdd, Z2, Z1, Z1
+	VSHUFPS      $0xdd, Z2, Z2, Z2
+	VPERMT2W     Z2, Z0, Z1
+	VPBROADCASTD negativeAVX512<>+0(SB), Z2
+	VPORQ        Z1, Z2, Z2
+	MOVQ         $0x00000004, CX
 
 group:
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
 	VPXORQ Z5, Z5, Z5
 	VPXORQ Z6, Z6, Z6
 	VPXORQ Z7, Z7, Z7
@@ -190,266 +424,324 @@ group:
 	VPXORQ Z16, Z16, Z16
 	VPXORQ Z17, Z17, Z17
 	VPXORQ Z18, Z18, Z18
-	VPXORQ Z19, Z19, Z19
-	VPXORQ Z20, Z20, Z20
-	MOVQ   AX, SI
+	MOVQ   AX, R8
+
+pair:
+	MOVQ         DX, R9
+	SUBQ         16(R8), R9
+	VBROADCASTSD 8(R8), Z19
+	VBROADCASTSD 24(R8), Z20
+	VMOVUPD      (R9), Z21
+	VFMADD231PD  Z21, Z20, Z3
+	VMOVUPD      64(R9), Z21
+	VFMADD231PD  Z21, Z19, Z3
+	VFMADD231PD  Z21, Z20, Z4
+	VMOVUPD      128(R9), Z21
+	VFMADD231PD  Z21, Z19, Z4
+	VFMADD231PD  Z21, Z20, Z5
+	VMOVUPD      192(R9), Z21
+	VFMADD231PD  Z21, Z19, Z5
+	VFMADD231PD  Z21, Z20, Z6
+	VMOVUPD      256(R9), Z21
+	VFMADD231PD  Z21, Z19, Z6
+	VFMADD231PD  Z21, Z20, Z7
+	VMOVUPD      320(R9), Z21
+	VFMADD231PD  Z21, Z19, Z7
+	VFMADD231PD  Z21, Z20, Z8
+	VMOVUPD      384(R9), Z21
+	VFMADD231PD  Z21, Z19, Z8
+	VFMADD231PD  Z21, Z20, Z9
+	VMOVUPD      448(R9), Z21
+	VFMADD231PD  Z21, Z19, Z9
+	VFMADD231PD  Z21, Z20, Z10
+	VMOVUPD      512(R9), Z21
+	VFMADD231PD  Z21, Z19, Z10
+	VFMADD231PD  Z21, Z20, Z11
+	VMOVUPD      576(R9), Z21
+	VFMADD231PD  Z21, Z19, Z11
+	VFMADD231PD  Z21, Z20, Z12
+	VMOVUPD      640(R9), Z21
+	VFMADD231PD  Z21, Z19, Z12
+	VFMADD231PD  Z21, Z20, Z13
+	VMOVUPD      704(R9), Z21
+	VFMADD231PD  Z21, Z19, Z13
+	VFMADD231PD  Z21, Z20, Z14
+	VMOVUPD      768(R9), Z21
+	VFMADD231PD  Z21, Z19, Z14
+	VFMADD231PD  Z21, Z20, Z15
+	VMOVUPD      832(R9), Z21
+	VFMADD231PD  Z21, Z19, Z15
+	VFMADD231PD  Z21, Z20, Z16
+	VMOVUPD      896(R9), Z21
+	VFMADD231PD  Z21, Z19, Z16
+	VFMADD231PD  Z21, Z20, Z17
+	VMOVUPD      960(R9), Z21
+	VFMADD231PD  Z21, Z19, Z17
+	VFMADD231PD  Z21, Z20, Z18
+	VMOVUPD      1024(R9), Z20
+	VFMADD231PD  Z20, Z19, Z18
+	ADDQ         $+32, R8
+	CMPQ         R8, SI
+	JNE          pair
+	CMPQ         R8, DI
+	JE           decide
+
+single:
+	MOVQ         DX, R9
+	SUBQ         (R8), R9
+	VBROADCASTSD 8(R8), Z19
+	VFMADD231PD  (R9), Z19, Z3
+	VFMADD231PD  64(R9), Z19, Z4
+	VFMADD231PD  128(R9), Z19, Z5
+	VFMADD231PD  192(R9), Z19, Z6
+	VFMADD231PD  256(R9), Z19, Z7
+	VFMADD231PD  320(R9), Z19, Z8
+	VFMADD231PD  384(R9), Z19, Z9
+	VFMADD231PD  448(R9), Z19, Z10
+	VFMADD231PD  512(R9), Z19, Z11
+	VFMADD231PD  576(R9), Z19, Z12
+	VFMADD231PD  640(R9), Z19, Z13
+	VFMADD231PD  704(R9), Z19, Z14
+	VFMADD231PD  768(R9), Z19, Z15
+	VFMADD231PD  832(R9), Z19, Z16
+	VFMADD231PD  896(R9), Z19, Z17
+	VFMADD231PD  960(R9), Z19, Z18
+	ADDQ         $+16, R8
+	CMPQ         R8, DI
+	JNE          single
+
+decide:
+	// A byte of each row, a bit of each lane.
+	VSHUFPS  $0xdd, Z4, Z3, Z3
+	VSHUFPS  $0xdd, Z6, Z5, Z5
+	VPERMT2W Z5, Z0, Z3
+	VPCMPW   $0x06, Z1, Z3, K1
+	KMOVD    K1, (BX)
+
+	// Without a sign, negative numbers are above all others.
+	VPCMPUW  $0x06, Z2, Z3, K1
+	KMOVD    K1, 64(BX)
+	VSHUFPS  $0xdd, Z8, Z7, Z7
+	VSHUFPS  $0xdd, Z10, Z9, Z9
+	VPERMT2W Z9, Z0, Z7
+	VPCMPW   $0x06, Z1, Z7, K1
+	KMOVD    K1, 4(BX)
+
+	// Without a sign, negative numbers are above all others.
+	VPCMPUW  $0x06, Z2, Z7, K1
+	KMOVD    K1, 68(BX)
+	VSHUFPS  $0xdd, Z12, Z11, Z11
+	VSHUFPS  $0xdd, Z14, Z13, Z13
+	VPERMT2W Z13, Z0, Z11
+	VPCMPW   $0x06, Z1, Z11, K1
+	KMOVD    K1, 8(BX)
+
+	// Without a sign, negative numbers are above all others.
+	VPCMPUW  $0x06, Z2, Z11, K1
+	KMOVD    K1, 72(BX)
+	VSHUFPS  $0xdd, Z16, Z15, Z15
+	VSHUFPS  $0xdd, Z18, Z17, Z17
+	VPERMT2W Z17, Z0, Z15
+	VPCMPW   $0x06, Z1, Z15, K1
+	KMOVD    K1, 12(BX)
+
+	// Without a sign, negative numbers are above all others.
+	VPCMPUW $0x06, Z2, Z15, K1
+	KMOVD   K1, 76(BX)
+	ADDQ    $+16, BX
+	ADDQ    $+1024, DX
+	DECQ    CX
+	JNZ     group
+
+	// Turn a byte of each row into a word of each lane: the highest bit of all bytes,
+	// then the next.
+	SUBQ      $+64, BX
+	VMOVDQU64 (BX), Z0
+	VPMOVB2M  Z0, K1
+	KMOVQ     K1, 56(BX)
+	VPADDB    Z0, Z0, Z0
+	VPMOVB2M  Z0, K1
+	KMOVQ     K1, 48(BX)
+	VPADDB    Z0, Z0, Z0
+	VPMOVB2M  Z0, K1
+	KMOVQ     K1, 40(BX)
+	VPADDB    Z0, Z0, Z0
+	VPMOVB2M  Z0, K1
+	KMOVQ     K1, 32(BX)
+	VPADDB    Z0, Z0, Z0
+	VPMOVB2M  Z0, K1
+	KMOVQ     K1, 24(BX)
+	VPADDB    Z0, Z0, Z0
+	VPMOVB2M  Z0, K1
+	KMOVQ     K1, 16(BX)
+	VPADDB    Z0, Z0, Z0
+	VPMOVB2M  Z0, K1
+	KMOVQ     K1, 8(BX)
+	VPADDB    Z0, Z0, Z0
+	VPMOVB2M  Z0, K1
+	KMOVQ     K1, (BX)
+	VMOVDQU64 64(BX), Z0
+	VPMOVB2M  Z0, K1
+	KMOVQ     K1, 120(BX)
+	VPADDB    Z0, Z0, Z0
+	VPMOVB2M  Z0, K1
+	KMOVQ     K1, 112(BX)
+	VPADDB    Z0, Z0, Z0
+	VPMOVB2M  Z0, K1
+	KMOVQ     K1, 104(BX)
+	VPADDB    Z0, Z0, Z0
+	VPMOVB2M  Z0, K1
+	KMOVQ     K1, 96(BX)
+	VPADDB    Z0, Z0, Z0
+	VPMOVB2M  Z0, K1
+	KMOVQ     K1, 88(BX)
+	VPADDB    Z0, Z0, Z0
+	VPMOVB2M  Z0, K1
+	KMOVQ     K1, 80(BX)
+	VPADDB    Z0, Z0, Z0
+	VPMOVB2M  Z0, K1
+	KMOVQ     K1, 72(BX)
+	VPADDB    Z0, Z0, Z0
+	VPMOVB2M  Z0, K1
+	KMOVQ     K1, 64(BX)
+	VZEROUPPER
+	RET
+
+// func prefixAVX2(dst *float64, x *float64, steps *prefixStep, n int, at int)
+// Requires: AVX, AVX2
+TEXT ·prefixAVX2(SB), NOSPLIT, $0-40
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         steps+16(FP), DX
+	MOVQ         n+24(FP), BX
+	MOVQ         at+32(FP), SI
+	LEAQ         (AX)(SI*8), AX
+	IMUL3Q       $+24, BX, BX
+	ADDQ         DX, BX
+	MOVL         $0x00000001, SI
+	VXORPD       X0, X0, X0
+	VCVTSI2SDL   SI, X0, X0
+	VBROADCASTSD X0, Y0
+	VMOVAPD      Y0, Y1
+	VXORPD       X2, X2, X2
+	VXORPD       X3, X3, X3
+	VXORPD       X4, X4, X4
+	VXORPD       X5, X5, X5
+	VXORPD       X6, X6, X6
+	VXORPD       X7, X7, X7
+	VXORPD       X8, X8, X8
+	VXORPD       X9, X9, X9
+	XORL         SI, SI
+
+step:
+	MOVQ (DX), DI
+	SUBQ SI, DI
+	JLE  divide
+	ADDQ DI, SI
 
 term:
-	MOVQ         DX, DI
-	SUBQ         (SI), DI
-	VBROADCASTSD 8(SI), Z2
-	VFMADD231PD  (DI), Z2, Z5
-	VFMADD231PD  64(DI), Z2, Z6
-	VFMADD231PD  128(DI), Z2, Z7
-	VFMADD231PD  192(DI), Z2, Z8
-	VFMADD231PD  256(DI), Z2, Z9
-	VFMADD231PD  320(DI), Z2, Z10
-	VFMADD231PD  384(DI), Z2, Z11
-	VFMADD231PD  448(DI), Z2, Z12
-	VFMADD231PD  512(DI), Z2, Z13
-	VFMADD231PD  576(DI), Z2, Z14
-	VFMADD231PD  640(DI), Z2, Z15
-	VFMADD231PD  704(DI), Z2, Z16
-	VFMADD231PD  768(DI), Z2, Z17
-	VFMADD231PD  832(DI), Z2, Z18
-	VFMADD231PD  896(DI), Z2, Z19
-	VFMADD231PD  960(DI), Z2, Z20
-	ADDQ         $+16, SI
-	CMPQ         SI, CX
-	JNE          term
+	VMULPD (CX), Y1, Y10
+	VADDPD Y10, Y2, Y2
+	VMULPD 32(CX), Y1, Y10
+	VADDPD Y10, Y3, Y3
+	VMULPD 64(CX), Y1, Y10
+	VADDPD Y10, Y4, Y4
+	VMULPD 96(CX), Y1, Y10
+	VADDPD Y10, Y5, Y5
+	VMULPD 128(CX), Y1, Y10
+	VADDPD Y10, Y6, Y6
+	VMULPD 160(CX), Y1, Y10
+	VADDPD Y10, Y7, Y7
+	VMULPD 192(CX), Y1, Y10
+	VADDPD Y10, Y8, Y8
+	VMULPD 224(CX), Y1, Y10
+	VADDPD Y10, Y9, Y9
+	VADDPD Y0, Y1, Y1
+	ADDQ   $+8, CX
+	DECQ   DI
+	JNZ    term
 
-	// Set the bits of these rows above those of the rows before.
-	VPSRLQ     $0x10, Z0, Z0
-	VPSRLQ     $0x10, Z1, Z1
-	VCMPPD     $0x1e, Z3, Z5, K1
-	VPORQ.BCST filterBits<>+0(SB), Z0, K1, Z0
-	VCMPPD     $0x11, Z4, Z5, K1
-	VPORQ.BCST filterBits<>+0(SB), Z1, K1, Z1
-	VCMPPD     $0x1e, Z3, Z6, K1
-	VPORQ.BCST filterBits<>+8(SB), Z0, K1, Z0
-	VCMPPD     $0x11, Z4, Z6, K1
-	VPORQ.BCST filterBits<>+8(SB), Z1, K1, Z1
-	VCMPPD     $0x1e, Z3, Z7, K1
-	VPORQ.BCST filterBits<>+16(SB), Z0, K1, Z0
-	VCMPPD     $0x11, Z4, Z7, K1
-	VPORQ.BCST filterBits<>+16(SB), Z1, K1, Z1
-	VCMPPD     $0x1e, Z3, Z8, K1
-	VPORQ.BCST filterBits<>+24(SB), Z0, K1, Z0
-	VCMPPD     $0x11, Z4, Z8, K1
-	VPORQ.BCST filterBits<>+24(SB), Z1, K1, Z1
-	VCMPPD     $0x1e, Z3, Z9, K1
-	VPORQ.BCST filterBits<>+32(SB), Z0, K1, Z0
-	VCMPPD     $0x11, Z4, Z9, K1
-	VPORQ.BCST filterBits<>+32(SB), Z1, K1, Z1
-	VCMPPD     $0x1e, Z3, Z10, K1
-	VPORQ.BCST filterBits<>+40(SB), Z0, K1, Z0
-	VCMPPD     $0x11, Z4, Z10, K1
-	VPORQ.BCST filterBits<>+40(SB), Z1, K1, Z1
-	VCMPPD     $0x1e, Z3, Z11, K1
-	VPORQ.BCST filterBits<>+48(SB), Z0, K1, Z0
-	VCMPPD     $0x11, Z4, Z11, K1
-	VPORQ.BCST filterBits<>+48(SB), Z1, K1, Z1
-	VCMPPD     $0x1e, Z3, Z12, K1
-	VPORQ.BCST filterBits<>+56(SB), Z0, K1, Z0
-	VCMPPD     $0x11, Z4, Z12, K1
-	VPORQ.BCST filterBits<>+56(SB), Z1, K1, Z1
-	VCMPPD     $0x1e, Z3, Z13, K1
-	VPORQ.BCST filterBits<>+64(SB), Z0, K1, Z0
-	VCMPPD     $0x11, Z4, Z13, K1
-	VPORQ.BCST filterBits<>+64(SB), Z1, K1, Z1
-	VCMPPD     $0x1e, Z3, Z14, K1
-	VPORQ.BCST filterBits<>+72(SB), Z0, K1, Z0
-	VCMPPD     $0x11, Z4, Z14, K1
-	VPORQ.BCST filterBits<>+72(SB), Z1, K1, Z1
-	VCMPPD     $0x1e, Z3, Z15, K1
-	VPORQ.BCST filterBits<>+80(SB), Z0, K1, Z0
-	VCMPPD     $0x11, Z4, Z15, K1
-	VPORQ.BCST filterBits<>+80(SB), Z1, K1, Z1
-	VCMPPD     $0x1e, Z3, Z16, K1
-	VPORQ.BCST filterBits<>+88(SB), Z0, K1, Z0
-	VCMPPD     $0x11, Z4, Z16, K1
-	VPORQ.BCST filterBits<>+88(SB), Z1, K1, Z1
-	VCMPPD     $0x1e, Z3, Z17, K1
-	VPORQ.BCST filterBits<>+96(SB), Z0, K1, Z0
-	VCMPPD     $0x11, Z4, Z17, K1
-	VPORQ.BCST filterBits<>+96(SB), Z1, K1, Z1
-	VCMPPD     $0x1e, Z3, Z18, K1
-	VPORQ.BCST filterBits<>+104(SB), Z0, K1, Z0
-	VCMPPD     $0x11, Z4, Z18, K1
-	VPORQ.BCST filterBits<>+104(SB), Z1, K1, Z1
-	VCMPPD     $0x1e, Z3, Z19, K1
-	VPORQ.BCST filterBits<>+112(SB), Z0, K1, Z0
-	VCMPPD     $0x11, Z4, Z19, K1
-	VPORQ.BCST filterBits<>+112(SB), Z1, K1, Z1
-	VCMPPD     $0x1e, Z3, Z20, K1
-	VPORQ.BCST filterBits<>+120(SB), Z0, K1, Z0
-	VCMPPD     $0x11, Z4, Z20, K1
-	VPORQ.BCST filterBits<>+120(SB), Z1, K1, Z1
-	ADDQ       $+1024, DX
-	DECQ       BX
-	JNZ        group
-	MOVQ       up+32(FP), AX
-	VMOVDQU64  Z0, (AX)
-	MOVQ       down+40(FP), AX
-	VMOVDQU64  Z1, (AX)
+divide:
+	VBROADCASTSD 16(DX), Y10
+	MOVQ         8(DX), DI
+	VDIVPD       Y10, Y2, Y11
+	VMOVUPD      Y11, (AX)(DI*8)
+	VDIVPD       Y10, Y3, Y11
+	VMOVUPD      Y11, 32(AX)(DI*8)
+	VDIVPD       Y10, Y4, Y11
+	VMOVUPD      Y11, 64(AX)(DI*8)
+	VDIVPD       Y10, Y5, Y11
+	VMOVUPD      Y11, 96(AX)(DI*8)
+	VDIVPD       Y10, Y6, Y11
+	VMOVUPD      Y11, 128(AX)(DI*8)
+	VDIVPD       Y10, Y7, Y11
+	VMOVUPD      Y11, 160(AX)(DI*8)
+	VDIVPD       Y10, Y8, Y11
+	VMOVUPD      Y11, 192(AX)(DI*8)
+	VDIVPD       Y10, Y9, Y10
+	VMOVUPD      Y10, 224(AX)(DI*8)
+	ADDQ         $+24, DX
+	CMPQ         DX, BX
+	JNE          step
 	VZEROUPPER
 	RET
 
-// func accumulateAVX2(acc *[32]float64, x *float64, from int64, to int64)
-// Requires: AVX, AVX2
-TEXT ·accumulateAVX2(SB), NOSPLIT, $0-32
-	MOVQ         from+16(FP), AX
-	MOVQ         to+24(FP), CX
-	SUBQ         AX, CX
-	JLE          done
-	MOVQ         acc+0(FP), DX
-	MOVQ         x+8(FP), BX
-	LEAQ         (BX)(AX*8), BX
-	INCQ         AX
-	VXORPD       X0, X0, X0
-	VCVTSI2SDQ   AX, X0, X1
-	VBROADCASTSD X1, Y1
-	MOVQ         $0x00000001, AX
-	VCVTSI2SDQ   AX, X0, X0
-	VBROADCASTSD X0, Y0
-	VMOVUPD      (DX), Y2
-	VMOVUPD      32(DX), Y3
-	VMOVUPD      64(DX), Y4
-	VMOVUPD      96(DX), Y5
-	VMOVUPD      128(DX), Y6
-	VMOVUPD      160(DX), Y7
-	VMOVUPD      192(DX), Y8
-	VMOVUPD      224(DX), Y9
-
-step:
-	VMULPD  (BX), Y1, Y10
-	VADDPD  Y10, Y2, Y2
-	VMULPD  32(BX), Y1, Y10
-	VADDPD  Y10, Y3, Y3
-	VMULPD  64(BX), Y1, Y10
-	VADDPD  Y10, Y4, Y4
-	VMULPD  96(BX), Y1, Y10
-	VADDPD  Y10, Y5, Y5
-	VMULPD  128(BX), Y1, Y10
-	VADDPD  Y10, Y6, Y6
-	VMULPD  160(BX), Y1, Y10
-	VADDPD  Y10, Y7, Y7
-	VMULPD  192(BX), Y1, Y10
-	VADDPD  Y10, Y8, Y8
-	VMULPD  224(BX), Y1, Y10
-	VADDPD  Y10, Y9, Y9
-	VADDPD  Y0, Y1, Y1
-	ADDQ    $+8, BX
-	DECQ    CX
-	JNZ     step
-	VMOVUPD Y2, (DX)
-	VMOVUPD Y3, 32(DX)
-	VMOVUPD Y4, 64(DX)
-	VMOVUPD Y5, 96(DX)
-	VMOVUPD Y6, 128(DX)
-	VMOVUPD Y7, 160(DX)
-	VMOVUPD Y8, 192(DX)
-	VMOVUPD Y9, 224(DX)
-	VZEROUPPER
-
-done:
-	RET
-
-// func accumulateAVX512(acc *[32]float64, x *float64, from int64, to int64)
+// func prefixAVX512(dst *float64, x *float64, steps *prefixStep, n int, at int)
 // Requires: AVX, AVX512F
-TEXT ·accumulateAVX512(SB), NOSPLIT, $0-32
-	MOVQ         from+16(FP), AX
-	MOVQ         to+24(FP), CX
-	SUBQ         AX, CX
-	JLE          done
-	MOVQ         acc+0(FP), DX
-	MOVQ         x+8(FP), BX
-	LEAQ         (BX)(AX*8), BX
-	INCQ         AX
+TEXT ·prefixAVX512(SB), NOSPLIT, $0-40
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         steps+16(FP), DX
+	MOVQ         n+24(FP), BX
+	MOVQ         at+32(FP), SI
+	LEAQ         (AX)(SI*8), AX
+	IMUL3Q       $+24, BX, BX
+	ADDQ         DX, BX
+	MOVL         $0x00000001, SI
 	VXORPD       X0, X0, X0
-	VCVTSI2SDQ   AX, X0, X1
-	VBROADCASTSD X1, Z1
-	MOVQ         $0x00000001, AX
-	VCVTSI2SDQ   AX, X0, X0
+	VCVTSI2SDL   SI, X0, X0
 	VBROADCASTSD X0, Z0
-	VMOVUPD      (DX), Z2
-	VMOVUPD      64(DX), Z3
-	VMOVUPD      128(DX), Z4
-	VMOVUPD      192(DX), Z5
+	VMOVAPD      Z0, Z1
+	VXORPD       X2, X2, X2
+	VXORPD       X3, X3, X3
+	VXORPD       X4, X4, X4
+	VXORPD       X5, X5, X5
+	XORL         SI, SI
 
 step:
-	VMULPD  (BX), Z1, Z6
-	VADDPD  Z6, Z2, Z2
-	VMULPD  64(BX), Z1, Z6
-	VADDPD  Z6, Z3, Z3
-	VMULPD  128(BX), Z1, Z6
-	VADDPD  Z6, Z4, Z4
-	VMULPD  192(BX), Z1, Z6
-	VADDPD  Z6, Z5, Z5
-	VADDPD  Z0, Z1, Z1
-	ADDQ    $+8, BX
-	DECQ    CX
-	JNZ     step
-	VMOVUPD Z2, (DX)
-	VMOVUPD Z3, 64(DX)
-	VMOVUPD Z4, 128(DX)
-	VMOVUPD Z5, 192(DX)
-	VZEROUPPER
+	MOVQ (DX), DI
+	SUBQ SI, DI
+	JLE  divide
+	ADDQ DI, SI
 
-done:
-	RET
+term:
+	VMULPD (CX), Z1, Z6
+	VADDPD Z6, Z2, Z2
+	VMULPD 64(CX), Z1, Z6
+	VADDPD Z6, Z3, Z3
+	VMULPD 128(CX), Z1, Z6
+	VADDPD Z6, Z4, Z4
+	VMULPD 192(CX), Z1, Z6
+	VADDPD Z6, Z5, Z5
+	VADDPD Z0, Z1, Z1
+	ADDQ   $+8, CX
+	DECQ   DI
+	JNZ    term
 
-// func emitAVX2(dst *float64, acc *[32]float64, divisor float64)
-// Requires: AVX
-TEXT ·emitAVX2(SB), NOSPLIT, $0-24
-	MOVQ         dst+0(FP), AX
-	MOVQ         acc+8(FP), CX
-	VBROADCASTSD divisor+16(FP), Y0
-	VMOVUPD      (CX), Y1
-	VDIVPD       Y0, Y1, Y1
-	VMOVUPD      Y1, (AX)
-	VMOVUPD      32(CX), Y1
-	VDIVPD       Y0, Y1, Y1
-	VMOVUPD      Y1, 32(AX)
-	VMOVUPD      64(CX), Y1
-	VDIVPD       Y0, Y1, Y1
-	VMOVUPD      Y1, 64(AX)
-	VMOVUPD      96(CX), Y1
-	VDIVPD       Y0, Y1, Y1
-	VMOVUPD      Y1, 96(AX)
-	VMOVUPD      128(CX), Y1
-	VDIVPD       Y0, Y1, Y1
-	VMOVUPD      Y1, 128(AX)
-	VMOVUPD      160(CX), Y1
-	VDIVPD       Y0, Y1, Y1
-	VMOVUPD      Y1, 160(AX)
-	VMOVUPD      192(CX), Y1
-	VDIVPD       Y0, Y1, Y1
-	VMOVUPD      Y1, 192(AX)
-	VMOVUPD      224(CX), Y1
-	VDIVPD       Y0, Y1, Y1
-	VMOVUPD      Y1, 224(AX)
-	VZEROUPPER
-	RET
-
-// func emitAVX512(dst *float64, acc *[32]float64, divisor float64)
-// Requires: AVX, AVX512F
-TEXT ·emitAVX512(SB), NOSPLIT, $0-24
-	MOVQ         dst+0(FP), AX
-	MOVQ         acc+8(FP), CX
-	VBROADCASTSD divisor+16(FP), Z0
-	VMOVUPD      (CX), Z1
-	VDIVPD       Z0, Z1, Z1
-	VMOVUPD      Z1, (AX)
-	VMOVUPD      64(CX), Z1
-	VDIVPD       Z0, Z1, Z1
-	VMOVUPD      Z1, 64(AX)
-	VMOVUPD      128(CX), Z1
-	VDIVPD       Z0, Z1, Z1
-	VMOVUPD      Z1, 128(AX)
-	VMOVUPD      192(CX), Z1
-	VDIVPD       Z0, Z1, Z1
-	VMOVUPD      Z1, 192(AX)
+divide:
+	VBROADCASTSD 16(DX), Z6
+	MOVQ         8(DX), DI
+	VDIVPD       Z6, Z2, Z7
+	VMOVUPD      Z7, (AX)(DI*8)
+	VDIVPD       Z6, Z3, Z7
+	VMOVUPD      Z7, 64(AX)(DI*8)
+	VDIVPD       Z6, Z4, Z7
+	VMOVUPD      Z7, 128(AX)(DI*8)
+	VDIVPD       Z6, Z5, Z6
+	VMOVUPD      Z6, 192(AX)(DI*8)
+	ADDQ         $+24, DX
+	CMPQ         DX, BX
+	JNE          step
 	VZEROUPPER
 	RET
 
@@ -570,13 +862,13 @@ step:
 done:
 	RET
 
-// func compareAVX2(hma *float64, hma3 *float64, up *[8]uint64, down *[8]uint64)
+// func compareAVX2(hma *float64, hma3 *float64, s *sides)
 // Requires: AVX
-TEXT ·compareAVX2(SB), NOSPLIT, $0-32
+TEXT ·compareAVX2(SB), NOSPLIT, $0-24
 	MOVQ hma+0(FP), AX
 	MOVQ hma3+8(FP), CX
-	MOVQ up+16(FP), DX
-	MOVQ down+24(FP), BX
+	MOVQ s+16(FP), DX
+	LEAQ 64(DX), BX
 	MOVQ $0x00000008, SI
 
 word:
@@ -739,13 +1031,13 @@ word:
 	VZEROUPPER
 	RET
 
-// func compareAVX512(hma *float64, hma3 *float64, up *[8]uint64, down *[8]uint64)
+// func compareAVX512(hma *float64, hma3 *float64, s *sides)
 // Requires: AVX, AVX512BW, AVX512F
-TEXT ·compareAVX512(SB), NOSPLIT, $0-32
+TEXT ·compareAVX512(SB), NOSPLIT, $0-24
 	MOVQ hma+0(FP), AX
 	MOVQ hma3+8(FP), CX
-	MOVQ up+16(FP), DX
-	MOVQ down+24(FP), BX
+	MOVQ s+16(FP), DX
+	LEAQ 64(DX), BX
 	MOVQ $0x00000008, SI
 
 word:
@@ -1179,4 +1471,58 @@ store:
 	VMOVUPD Z9, 192(AX)
 	VMOVUPD Z10, 256(AX)
 	VZEROUPPER
+	RET
+
+// func findBMI(bars *flips, up *[8]uint64, before uint64) int
+// Requires: BMI, POPCNT
+TEXT ·findBMI(SB), NOSPLIT, $0-32
+	MOVQ bars+0(FP), AX
+	MOVQ up+8(FP), CX
+	MOVQ before+16(FP), DX
+	MOVQ AX, BX
+	XORL SI, SI
+	MOVQ $0x00000200, DI
+
+lane:
+	MOVQ    (CX), R8
+	LEAQ    (R8)(R8*1), R9
+	ORQ     DX, R9
+	XORQ    R8, R9
+	MOVQ    R8, DX
+	SHRQ    $0x3f, DX
+	POPCNTQ R9, R8
+	MOVQ    AX, R10
+	LEAQ    (AX)(R8*2), AX
+	TESTQ   R9, R9
+	JZ      next
+
+four:
+	TZCNTQ R9, R8
+	ADDQ   SI, R8
+	MOVW   R8, (R10)
+	BLSRQ  R9, R9
+	TZCNTQ R9, R8
+	ADDQ   SI, R8
+	MOVW   R8, 2(R10)
+	BLSRQ  R9, R9
+	TZCNTQ R9, R8
+	ADDQ   SI, R8
+	MOVW   R8, 4(R10)
+	BLSRQ  R9, R9
+	TZCNTQ R9, R8
+	ADDQ   SI, R8
+	MOVW   R8, 6(R10)
+	BLSRQ  R9, R9
+	ADDQ   $+8, R10
+	TESTQ  R9, R9
+	JNZ    four
+
+next:
+	ADDQ $+8, CX
+	ADDQ $+64, SI
+	CMPQ SI, DI
+	JNE  lane
+	SUBQ BX, AX
+	SHRQ $0x01, AX
+	MOVQ AX, ret+24(FP)
 	RET

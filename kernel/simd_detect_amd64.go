@@ -10,9 +10,11 @@ func detect() (avx2fma, avx512 bool) {
 	const (
 		// Leaf 1, ecx.
 		fma     = 1 << 12
+		popcnt  = 1 << 23
 		osxsave = 1 << 27
 		avx     = 1 << 28
 		// Leaf 7, ebx.
+		bmi1     = 1 << 3
 		avx2     = 1 << 5
 		avx512f  = 1 << 16
 		avx512dq = 1 << 17
@@ -23,7 +25,8 @@ func detect() (avx2fma, avx512 bool) {
 		zmmState = ymmState | 1<<5 | 1<<6 | 1<<7
 	)
 	const (
-		base    = fma | osxsave | avx
+		base    = fma | popcnt | osxsave | avx
+		avx2s   = bmi1 | avx2
 		avx512s = avx512f | avx512dq | avx512bw | avx512vl
 	)
 	if leaves, _, _, _ := cpuid(0, 0); leaves < 7 {
@@ -34,7 +37,7 @@ func detect() (avx2fma, avx512 bool) {
 	}
 	state, _ := xgetbv()
 	_, b, _, _ := cpuid(7, 0)
-	avx2fma = state&ymmState == ymmState && b&avx2 != 0
+	avx2fma = state&ymmState == ymmState && b&avx2s == avx2s
 	avx512 = avx2fma && state&zmmState == zmmState && b&avx512s == avx512s
 	return avx2fma, avx512
 }

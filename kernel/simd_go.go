@@ -1,6 +1,9 @@
 package kernel
 
-import "unsafe"
+import (
+	"math/bits"
+	"unsafe"
+)
 
 // term is one term of a combo's linear filter: coef times the sum that lies
 // back bytes before.
@@ -10,18 +13,22 @@ type term struct {
 }
 
 // filterGo computes 64 rows of 8 lanes of a linear filter and compares them
-// with a bound: d[t][l] is the sum over the n terms of coef times the float64
-// back bytes before sums[8*t+l], bit t of up[l] says that d > bound[l], and bit
-// t of down[l] that d < -bound[l]. A NaN sets neither.
-func filterGo(sums *float64, terms *term, n int, bound *[8]float64, up, down *[8]uint64) {
+// with the lanes' bounds: d[t][l] is the sum over the terms of coef times the
+// float64 back bytes before sums[8*t+l], bit t of s.up[l] says that d is above
+// the bound of lane l, and bit t of s.down[l] that -d is. Where d is not
+// finite, neither is the bound, and neither bit is set.
+//
+// Implementations may leave the bits of a d unset that is less than a
+// sixteenth above its bound.
+func filterGo(sums *float64, f *signFilter, m *maxima, s *sides) {
 	// Rows lie one after the other, so 64 rows less a lag are 512 neighbours,
 	// and lanes need no attention until the comparison.
-	var d [512]float64
-	lagged := func(m *term) *[512]float64 {
-		return (*[512]float64)(unsafe.Add(unsafe.Pointer(sums), -m.back))
+	var d [tileBars]float64
+	lagged := func(m *term) *[tileBars]float64 {
+		return (*[tileBars]float64)(unsafe.Add(unsafe.Pointer(sums), -m.back))
 	}
 	// Six terms a pass: one load and one store of d for six products.
-	ms := unsafe.Slice(terms, n)
+	ms := f.terms[:f.n]
 	for ; len(ms) >= 6; ms = ms[6:] {
 		x0, c0 := lagged(&ms[0]), ms[0].coef
 		x1, c1 := lagged(&ms[1]), ms[1].coef
@@ -40,11 +47,12 @@ func filterGo(sums *float64, terms *term, n int, bound *[8]float64, up, down *[8
 		}
 	}
 
-	for l := range 8 {
-		above, below := bound[l], -bound[l]
+	for l := range lanes {
+		above := f.bound(m, l)
+		below := -above
 		var u, w uint64
-		for t := range 64 {
-			v := d[t*8+l]
+		for t := range laneBars {
+			v := d[t*lanes+l]
 			// Assigned, not OR-ed, under the condition: the compiler makes
 			// that a flag read instead of a branch nobody can predict.
 			var over, under uint64
@@ -57,42 +65,47 @@ func filterGo(sums *float64, terms *term, n int, bound *[8]float64, up, down *[8
 			u = u>>1 | over<<63
 			w = w>>1 | under<<63
 		}
-		up[l], down[l] = u, w
+		s.up[l], s.down[l] = u, w
 	}
 }
 
-// accumulateGo adds the terms from..to-1 of 32 neighbouring weighted sums:
-// acc[k] += x[k+j]*(j+1), for j = from..to-1 in this order, each product
-// rounded before it is added.
-func accumulateGo(acc *[32]float64, x *float64, from, to int64) {
-	if from >= to {
-		return
-	}
-	xs := unsafe.Slice((*float64)(unsafe.Add(unsafe.Pointer(x), 8*from)), 31+to-from)
-	for k := 0; k < len(acc); k += 4 {
-		// Four sums at a time, for one would wait for its own additions; they
-		// share their values but for one a step.
-		sum := (*[4]float64)(acc[k:])
-		a0, a1, a2, a3 := sum[0], sum[1], sum[2], sum[3]
-		x0, x1, x2 := xs[k], xs[k+1], xs[k+2]
-		w := float64(from + 1)
-		for _, x3 := range xs[k+3:][:to-from] {
-			a0 += float64(x0 * w)
-			a1 += float64(x1 * w)
-			a2 += float64(x2 * w)
-			a3 += float64(x3 * w)
-			x0, x1, x2 = x1, x2, x3
-			w++
+// prefixStep is one window of a pass that computes WMAs of many: its length in
+// bars, where its quotients go, in elements, and its divisor.
+type prefixStep struct {
+	bars, to int64
+	divisor  float64
+}
+
+// prefixGo computes WMAs of n windows, which ascend, over 32 neighbouring first
+// bars: dst[at+to+k] of a step is the sum of x[k+j]*(j+1) over j = 0..bars-1,
+// in this order and each product rounded before it is added, over the divisor.
+func prefixGo(dst, x *float64, steps *prefixStep, n, at int) {
+	windows := unsafe.Slice(steps, n)
+	longest := int(windows[n-1].bars)
+	xs := unsafe.Slice(x, prefixBlock-1+longest)
+	// Eight sums at a time, for one would wait for its own additions.
+	for k := 0; k < prefixBlock; k += 8 {
+		var a0, a1, a2, a3, a4, a5, a6, a7 float64
+		w, rest := 0.0, xs[k:][:7+longest]
+		for i := range windows {
+			step := &windows[i]
+			for left := step.bars - int64(w); left > 0; left-- {
+				w++
+				x := (*[8]float64)(rest)
+				a0 += float64(x[0] * w)
+				a1 += float64(x[1] * w)
+				a2 += float64(x[2] * w)
+				a3 += float64(x[3] * w)
+				a4 += float64(x[4] * w)
+				a5 += float64(x[5] * w)
+				a6 += float64(x[6] * w)
+				a7 += float64(x[7] * w)
+				rest = rest[1:]
+			}
+			to := (*[8]float64)(unsafe.Add(unsafe.Pointer(dst), 8*(step.to+int64(at+k))))
+			*to = [8]float64{a0 / step.divisor, a1 / step.divisor, a2 / step.divisor, a3 / step.divisor,
+				a4 / step.divisor, a5 / step.divisor, a6 / step.divisor, a7 / step.divisor}
 		}
-		*sum = [4]float64{a0, a1, a2, a3}
-	}
-}
-
-// emitGo divides 32 sums: dst[k] = acc[k] / divisor.
-func emitGo(dst *float64, acc *[32]float64, divisor float64) {
-	to := (*[32]float64)(unsafe.Pointer(dst))
-	for k, sum := range acc {
-		to[k] = sum / divisor
 	}
 }
 
@@ -116,10 +129,10 @@ func combine3Go(dst, a, b, c *float64, n int) {
 	}
 }
 
-// compareGo compares 512 pairs of averages: bit i of up[w] says that
-// hma3[64*w+i] > hma[64*w+i], and of down[w] that it is less. A NaN sets
+// compareGo compares 512 pairs of averages: bit i of s.up[w] says that
+// hma3[64*w+i] > hma[64*w+i], and of s.down[w] that it is less. A NaN sets
 // neither.
-func compareGo(hma, hma3 *float64, up, down *[8]uint64) {
+func compareGo(hma, hma3 *float64, s *sides) {
 	as, bs := (*[8][64]float64)(unsafe.Pointer(hma)), (*[8][64]float64)(unsafe.Pointer(hma3))
 	for w := range as {
 		var u, d uint64
@@ -136,7 +149,7 @@ func compareGo(hma, hma3 *float64, up, down *[8]uint64) {
 			u = 2*u + over
 			d = 2*d + under
 		}
-		up[w], down[w] = u, d
+		s.up[w], s.down[w] = u, d
 	}
 }
 
@@ -152,4 +165,30 @@ func buildGo(sums, closes *float64, rows int, m *maxima) {
 	for lane := range lanes {
 		sumLane(series[lane*laneBars:][:rows], fourth[lane:], m, lane)
 	}
+}
+
+// findGo lists the bars whose bit differs from that of the bar before, and
+// returns their number. before is the bit of the bar before the tile.
+func findGo(f *flips, up *[lanes]uint64, before uint64) int {
+	n := 0
+	for lane, word := range up {
+		changes := word ^ (word<<1 | before)
+		before = word >> (laneBars - 1)
+		first, count := uint16(lane*laneBars), bits.OnesCount64(changes)
+		// Four at a time, and a few too many: a loop whose end can't be foretold
+		// costs more.
+		for k := 0; k < count; k += 4 {
+			to := (*[4]uint16)(f[n+k:])
+			second := changes & (changes - 1)
+			third := second & (second - 1)
+			fourth := third & (third - 1)
+			to[0] = first + uint16(bits.TrailingZeros64(changes))
+			to[1] = first + uint16(bits.TrailingZeros64(second))
+			to[2] = first + uint16(bits.TrailingZeros64(third))
+			to[3] = first + uint16(bits.TrailingZeros64(fourth))
+			changes = fourth & (fourth - 1)
+		}
+		n += count
+	}
+	return n
 }

@@ -1,44 +1,18 @@
 package kernel
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"testing"
 	"unsafe"
 )
 
-type simdImplementation struct {
-	name       string
-	available  bool
-	filter     func(sums *float64, terms *term, n int, bound *[8]float64, up, down *[8]uint64)
-	accumulate func(acc *[32]float64, x *float64, from, to int64)
-	emit       func(dst *float64, acc *[32]float64, divisor float64)
-	combine2   func(dst, a, b *float64, n int)
-	combine3   func(dst, a, b, c *float64, n int)
-	compare    func(hma, hma3 *float64, up, down *[8]uint64)
-	build      func(sums, closes *float64, rows int, m *maxima)
-}
-
-// simdImplementations holds what this build has; files with build constraints
-// add to it.
-var simdImplementations = []simdImplementation{
-	{"go", true, filterGo, accumulateGo, emitGo, combine2Go, combine3Go, compareGo, buildGo},
-}
-
-func eachSIMD(t *testing.T, f func(t *testing.T, s simdImplementation)) {
-	for _, s := range simdImplementations {
-		t.Run(s.name, func(t *testing.T) {
-			if !s.available {
-				// Elsewhere a machine may be old; where the build is judged, a
-				// skipped test would be an untested implementation.
-				if os.Getenv("CI") == "true" {
-					t.Fatal("this machine cannot run it")
-				}
-				t.Skip("this machine cannot run it")
-			}
-			f(t, s)
-		})
+// eachSIMD runs a test of the inner loops on every implementation that this
+// machine has; TestCIHasEveryImplementation says where it must have all.
+func eachSIMD(t *testing.T, f func(t *testing.T, s *implementation)) {
+	for _, s := range implementations {
+		t.Run(s.name, func(t *testing.T) { f(t, s) })
 	}
 }
 
@@ -50,6 +24,18 @@ func TestSIMDLayout(t *testing.T) {
 	var x maxima
 	if unsafe.Sizeof(x) != 5*64 || unsafe.Offsetof(x.closes) != 0 || unsafe.Offsetof(x.sums) != 64 {
 		t.Fatal("the generator assumes another layout of maxima")
+	}
+	var f signFilter
+	if unsafe.Offsetof(f.n) != 23*16 || unsafe.Offsetof(f.pairs) != 23*16+8 || unsafe.Offsetof(f.weights) != 23*16+16 {
+		t.Fatal("the generator assumes another layout of signFilter")
+	}
+	var w sides
+	if unsafe.Offsetof(w.down) != 64 {
+		t.Fatal("the generator assumes another layout of sides")
+	}
+	var p prefixStep
+	if unsafe.Sizeof(p) != 24 || unsafe.Offsetof(p.to) != 8 || unsafe.Offsetof(p.divisor) != 16 {
+		t.Fatal("the generator assumes another layout of prefixStep")
 	}
 }
 
@@ -83,115 +69,135 @@ func awkwardFloat(r *rand.Rand, specials bool) float64 {
 	return r.NormFloat64() * math.Exp(20*r.NormFloat64())
 }
 
-func TestAccumulate(t *testing.T) {
-	ranges := [][2]int64{
-		{0, 0}, {5, 5}, {0, 1}, {0, 2}, {0, 3}, {0, 4}, {0, 5}, {0, 7}, {0, 8}, {0, 9}, {0, 100},
-		{1, 2}, {1, 4}, {3, 3}, {3, 4}, {3, 20}, {7, 8}, {8, 41}, {16, 48}, {99, 132}, {217, 300},
+func TestPrefix(t *testing.T) {
+	cases := [][]int64{
+		{1}, {2}, {3}, {4}, {5}, {7}, {8}, {9}, {100}, {1, 2}, {1, 4, 5}, {3, 20}, {7, 8, 41}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10},
+		{16, 48}, {99, 100, 132}, {217, 300}, {5, 5, 9},
 	}
-	eachSIMD(t, func(t *testing.T, s simdImplementation) {
+	eachSIMD(t, func(t *testing.T, s *implementation) {
 		r := rand.New(rand.NewPCG(1, 2))
 		for offset := range 8 {
-			for _, rg := range ranges {
+			for _, windows := range cases {
 				for round := range 12 {
-					testAccumulate(t, s, r, offset, rg[0], rg[1], round%3 == 0)
+					testPrefix(t, s, r, offset, windows, round%3 == 0)
 				}
 			}
 		}
 	})
 }
 
-func testAccumulate(t *testing.T, s simdImplementation, r *rand.Rand, offset int, from, to int64, specials bool) {
+func testPrefix(t *testing.T, s *implementation, r *rand.Rand, offset int, windows []int64, specials bool) {
 	t.Helper()
-	// Everything outside of x[from .. to+30] is NaN: reading it would show.
-	const guard = 16
-	buf := make([]float64, guard+offset+int(to)+31+guard)
-	for i := range buf {
-		buf[i] = math.NaN()
+	// The canaries around x are NaN: reading them would show.
+	longest := int(windows[len(windows)-1])
+	x := newGuarded(longest+31, offset)
+	for i := range x.floats {
+		x.floats[i] = awkwardFloat(r, specials)
 	}
-	x := buf[guard+offset:]
-	if from < to {
-		for i := from; i < to+31; i++ {
-			x[i] = awkwardFloat(r, specials)
-		}
-	}
-	before := append([]float64(nil), buf...)
+	before := append([]float64(nil), x.all...)
 
-	// acc has guards too.
-	var got struct{ before, acc, after [32]float64 }
-	for i := range 32 {
-		got.before[i], got.after[i] = 7, 7
-		got.acc[i] = awkwardFloat(r, specials)
-	}
-	want := got
-	for k := range want.acc {
-		for j := from; j < to; j++ {
-			want.acc[k] += float64(x[int64(k)+j] * float64(j+1))
+	// Quotients lie in the opposite order of the windows, with gaps.
+	const gap = 3
+	at := r.IntN(5)
+	dst := newGuarded(at+len(windows)*(32+gap), r.IntN(8))
+	want := append([]float64(nil), dst.floats...)
+	var steps []prefixStep
+	for i, w := range windows {
+		to := (len(windows) - 1 - i) * (32 + gap)
+		divisor := float64(w*(w+1)) / 2
+		if specials {
+			divisor = awkwardFloat(r, true)
+		}
+		steps = append(steps, prefixStep{w, int64(to), divisor})
+		for k := range 32 {
+			sum := 0.0
+			for j := range int(w) {
+				sum += float64(x.floats[k+j] * float64(j+1))
+			}
+			want[at+to+k] = sum / divisor
 		}
 	}
-
-	s.accumulate(&got.acc, &x[0], from, to)
-	for k := range want.acc {
-		if !sameFloat(got.acc[k], want.acc[k]) {
-			t.Fatalf("offset %d, from %d to %d: sum %d is %x, want %x", offset, from, to, k, got.acc[k], want.acc[k])
-		}
-	}
-	if got.before != want.before || got.after != want.after {
-		t.Fatalf("offset %d, from %d to %d: wrote beside acc", offset, from, to)
-	}
-	for i := range buf {
-		if math.Float64bits(buf[i]) != math.Float64bits(before[i]) {
-			t.Fatalf("offset %d, from %d to %d: wrote to x", offset, from, to)
-		}
-	}
+	s.prefix(&dst.floats[0], &x.floats[0], &steps[0], len(steps), at)
+	what := fmt.Sprintf("offset %d, windows %v", offset, windows)
+	dst.check(t, what, want)
+	unchanged(t, what, x.all, before)
 }
 
 // filterCase is one call of a filter; sums lie between guards.
 type filterCase struct {
-	sums  []float64 // all rows, the first 8*lead of them before row 0
-	lead  int       // rows before row 0
-	terms []term
-	bound [8]float64
+	sums   []float64 // all rows, the first 8*lead of them before row 0
+	lead   int       // rows before row 0
+	filter signFilter
+	max    maxima // all 0 but for the closes, which have the weight 1: the bounds, less tiny
 }
 
-func (c *filterCase) want() (up, down [8]uint64) {
+// newFilterCase returns a case with random values below 4, as whole numbers,
+// and pairs and singles of random delays.
+func newFilterCase(r *rand.Rand, lead, offset, pairs, singles int) *filterCase {
+	c := &filterCase{lead: lead, sums: floatsBeyond(8*(lead+64), offset)}
+	for i := range c.sums {
+		c.sums[i] = float64(r.IntN(7) - 3)
+	}
+	coef := func() float64 { return float64(r.IntN(5) - 2) }
+	for i := range pairs {
+		back := r.IntN(lead)
+		if i == 0 {
+			back = lead - 1 // the farthest row, and so the first element
+		}
+		c.filter.terms[2*i] = term{int64(64 * back), coef()}
+		c.filter.terms[2*i+1] = term{int64(64 * (back + 1)), coef()}
+	}
+	for i := range singles {
+		c.filter.terms[2*pairs+i] = term{int64(64 * r.IntN(lead+1)), coef()}
+	}
+	c.filter.pairs, c.filter.n = pairs, 2*pairs+singles
+	c.filter.weights[0] = 1
+	return c
+}
+
+// each calls f with every value of the filter, and its bit.
+func (c *filterCase) each(f func(lane, bit int, d float64)) {
 	for l := range 8 {
 		for t := range 64 {
 			var d float64
-			for _, m := range c.terms {
+			for _, m := range c.filter.terms[:c.filter.n] {
 				d += m.coef * c.sums[8*(c.lead+t)+l-int(m.back/8)]
 			}
-			if d > c.bound[l] {
-				up[l] |= 1 << t
-			}
-			if d < -c.bound[l] {
-				down[l] |= 1 << t
-			}
+			f(l, t, d)
 		}
 	}
-	return up, down
 }
 
-func (c *filterCase) check(t *testing.T, s simdImplementation) {
+// check runs the filter and looks at each bit: it must be set well above the
+// bound, and must not be set otherwise.
+func (c *filterCase) check(t *testing.T, s *implementation) {
 	t.Helper()
 	const canary = 0x5a5a5a5a5a5a5a5a
-	var words [5][8]uint64 // canary, up, canary, down, canary
+	var words [3]sides // canary, result, canary
 	for i := range words {
-		for l := range words[i] {
-			words[i][l] = canary
+		for l := range 8 {
+			words[i].up[l], words[i].down[l] = canary, canary
 		}
 	}
-	want := words
-	want[1], want[3] = c.want()
-	bound := c.bound
-	s.filter(&c.sums[8*c.lead], &c.terms[0], len(c.terms), &bound, &words[1], &words[3])
-	if words != want {
-		t.Fatalf("%d terms %v, bounds %v:\ngot  %x\nwant %x", len(c.terms), c.terms, c.bound, words, want)
+	before := words
+	filter, max := c.filter, c.max
+	s.filter(&c.sums[8*c.lead], &filter, &max, &words[1])
+	if words[0] != before[0] || words[2] != before[2] || filter != c.filter {
+		t.Fatal("wrote beside the sides")
 	}
-	for l := range bound {
-		if math.Float64bits(bound[l]) != math.Float64bits(c.bound[l]) {
-			t.Fatal("wrote to bound")
+	got := words[1]
+	c.each(func(l, bit int, d float64) {
+		bound := c.max.closes[l] + tiny
+		for _, side := range []struct {
+			name string
+			set  bool
+			d    float64
+		}{{"up", got.up[l]>>bit&1 != 0, d}, {"down", got.down[l]>>bit&1 != 0, -d}} {
+			if side.set && !(side.d > bound) || !side.set && side.d > bound*(1+1.0/16) && !math.IsInf(bound, 1) {
+				t.Fatalf("%d pairs, %d terms, row %d of lane %d: %s is %t for %v beside the bound %v", c.filter.pairs, c.filter.n, bit, l, side.name, side.set, side.d, bound)
+			}
 		}
-	}
+	})
 }
 
 // floatsBeyond returns n floats that begin offset elements after a multiple
@@ -208,80 +214,97 @@ func floatsBeyond(n, offset int) []float64 {
 // Small integers make all arithmetic exact, so every order of a sum and every
 // fusing gives the same bits, and d often meets a bound exactly.
 func TestFilterExact(t *testing.T) {
-	nan, inf := math.NaN(), math.Inf(1)
-	eachSIMD(t, func(t *testing.T, s simdImplementation) {
+	eachSIMD(t, func(t *testing.T, s *implementation) {
 		r := rand.New(rand.NewPCG(5, 6))
-		met := [2]int{}
-		for n := 1; n <= 24; n++ {
-			for round := range 40 {
-				lead := []int{0, 1, 7, 30, 217}[round%5]
-				c := filterCase{lead: lead, sums: floatsBeyond(8*(lead+64), round/5)}
-				for i := range c.sums {
-					c.sums[i] = float64(r.IntN(7) - 3)
-				}
-				for m := range n {
-					back := r.IntN(lead + 1)
-					if m == 0 {
-						back = lead // the farthest row, and so the first element
-					}
-					c.terms = append(c.terms, term{int64(64 * back), float64(r.IntN(5) - 2)})
-				}
-				for l := range c.bound {
-					c.bound[l] = float64(r.IntN(6))
-				}
-				switch round % 4 {
-				case 1: // NaN and infinite values here and there
-					for range 20 {
-						c.sums[r.IntN(len(c.sums))] = []float64{nan, inf, -inf}[r.IntN(3)]
-					}
-				case 2: // bounds that never, always and almost always let pass
-					c.bound = [8]float64{nan, inf, -inf, 0, math.Copysign(0, -1), -2, -nan, 3}
-				case 3: // whole lanes
-					for i := 0; i < len(c.sums); i += 8 {
-						c.sums[i+1], c.sums[i+4], c.sums[i+6] = nan, inf, -inf
-					}
-					c.bound[4+r.IntN(4)] = inf
+		met := 0
+		for pairs := 1; pairs <= 11; pairs++ {
+			for round := range 60 {
+				c := newFilterCase(r, []int{1, 7, 30, 217}[round%4], round/5%8, pairs, r.IntN(maxTerms-2*pairs+1))
+				for l := range c.max.closes {
+					c.max.closes[l] = float64(r.IntN(6))
 				}
 				c.check(t, s)
-				a, b := c.meets()
-				met[0] += a
-				met[1] += b
+				c.each(func(l, _ int, d float64) {
+					if math.Abs(d) == c.max.closes[l] {
+						met++
+					}
+				})
 			}
 		}
-		if met[0] < 1000 || met[1] < 1000 {
-			t.Fatalf("d met bounds only %v times", met)
+		if met < 1000 {
+			t.Fatalf("d met bounds only %d times", met)
 		}
 	})
 }
 
-// meets counts how often d equals a bound and a negated bound.
-func (c *filterCase) meets() (above, below int) {
-	for i := range 512 {
-		var d float64
-		for _, m := range c.terms {
-			d += m.coef * c.sums[8*c.lead+i-int(m.back/8)]
+// Whatever the values, nothing is decided in a lane whose bound is not finite,
+// and the other lanes do not notice.
+func TestFilterWithBoundsThatAreNotFinite(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	eachSIMD(t, func(t *testing.T, s *implementation) {
+		r := rand.New(rand.NewPCG(25, 26))
+		for round := range 200 {
+			c := newFilterCase(r, 30, 0, 1+r.IntN(5), r.IntN(5))
+			c.max.closes = [8]float64{nan, inf, 1, math.Copysign(nan, -1), 2, inf, 0, nan}
+			for i := 0; i < len(c.sums); i += 8 {
+				if r.IntN(5) == 0 {
+					v := []float64{nan, math.Copysign(nan, -1), inf, -inf, math.MaxFloat64, math.Float64frombits(0x7fff_ffff_ffff_ffff)}[round%6]
+					c.sums[i], c.sums[i+1], c.sums[i+3], c.sums[i+5], c.sums[i+7] = v, v, v, v, v
+				}
+			}
+			c.check(t, s)
 		}
-		if d == c.bound[i%8] {
-			above++
-		}
-		if d == -c.bound[i%8] {
-			below++
-		}
-	}
-	return above, below
+	})
 }
 
 // Each of the 512 values has a bit of its own.
 func TestFilterEveryBit(t *testing.T) {
-	eachSIMD(t, func(t *testing.T, s simdImplementation) {
+	eachSIMD(t, func(t *testing.T, s *implementation) {
 		for i := range 512 {
 			for _, v := range []float64{3, -3} {
-				c := filterCase{sums: floatsBeyond(512, 0), terms: []term{{0, 1}}}
-				for l := range c.bound {
-					c.bound[l] = 2
+				c := filterCase{lead: 1, sums: floatsBeyond(8+512, 0)}
+				c.filter.terms = [maxTerms]term{{0, 1}, {64, 0}}
+				c.filter.n, c.filter.pairs = 2, 1
+				c.filter.weights[0] = 1
+				for l := range c.max.closes {
+					c.max.closes[l] = 2
 				}
-				c.sums[i] = v
+				c.sums[8+i] = v
 				c.check(t, s)
+			}
+		}
+	})
+}
+
+// The bound is the sum of all maxima by their weights, in each lane.
+func TestFilterBound(t *testing.T) {
+	eachSIMD(t, func(t *testing.T, s *implementation) {
+		r := rand.New(rand.NewPCG(27, 28))
+		for range 200 {
+			var f signFilter
+			f.terms = [maxTerms]term{{0, 1}, {64, 0}}
+			f.n, f.pairs = 2, 1
+			var m maxima
+			for k := range f.weights {
+				f.weights[k] = math.Exp(5 * r.NormFloat64())
+				for l := range lanes {
+					*[]*float64{&m.closes[l], &m.sums[0][l], &m.sums[1][l], &m.sums[2][l], &m.sums[3][l]}[k] = math.Exp(5 * r.NormFloat64())
+				}
+			}
+			sums := floatsBeyond(8+512, 0)
+			for i := range 512 {
+				bound, above := f.bound(&m, i%8), 1.07
+				if i%16 < 8 {
+					above = 0.999
+				}
+				sums[8+i] = bound * above * []float64{1, -1}[i/16%2]
+			}
+			var got sides
+			s.filter(&sums[8], &f, &m, &got)
+			for l := range lanes {
+				if got.up[l] != 0x2222222222222222 || got.down[l] != 0x8888888888888888 {
+					t.Fatalf("lane %d: %x up, %x down", l, got.up[l], got.down[l])
+				}
 			}
 		}
 	})
@@ -289,23 +312,24 @@ func TestFilterEveryBit(t *testing.T) {
 
 // Where rounding matters, values away from the bound still decide alike.
 func TestFilterRandom(t *testing.T) {
-	eachSIMD(t, func(t *testing.T, s simdImplementation) {
+	eachSIMD(t, func(t *testing.T, s *implementation) {
 		r := rand.New(rand.NewPCG(7, 8))
-		for n := 1; n <= 24; n++ {
-			const lead = 217
-			c := filterCase{lead: lead, sums: floatsBeyond(8*(lead+64), 0)}
-			for i := range c.sums {
-				c.sums[i] = r.NormFloat64()
+		for pairs := 1; pairs <= 11; pairs++ {
+			for singles := 0; 2*pairs+singles <= maxTerms; singles++ {
+				c := newFilterCase(r, 217, 0, pairs, singles)
+				for i := range c.sums {
+					c.sums[i] = r.NormFloat64()
+				}
+				for i := range c.filter.n {
+					c.filter.terms[i].coef = r.NormFloat64()
+				}
+				// Rounding moves d by less than 1e-12. That one of the values is
+				// that close to 0.5 has a chance of 1e-7, and the seed is fixed.
+				for l := range c.max.closes {
+					c.max.closes[l] = 0.5
+				}
+				c.check(t, s)
 			}
-			for range n {
-				c.terms = append(c.terms, term{int64(64 * r.IntN(lead+1)), r.NormFloat64()})
-			}
-			// Rounding moves d by less than 1e-12. That one of the 12,288 values
-			// is that close to 0.5 has a chance of 1e-8, and the seed is fixed.
-			for l := range c.bound {
-				c.bound[l] = 0.5
-			}
-			c.check(t, s)
 		}
 	})
 }
@@ -355,33 +379,8 @@ func unchanged(t *testing.T, what string, now, before []float64) {
 	}
 }
 
-func TestEmit(t *testing.T) {
-	eachSIMD(t, func(t *testing.T, s simdImplementation) {
-		r := rand.New(rand.NewPCG(13, 14))
-		divisors := []float64{1, 3, 10, 171, 23436, 0, math.Inf(1), math.NaN(), 5e-324, math.MaxFloat64}
-		for round := range 400 {
-			var acc [32]float64
-			for k := range acc {
-				acc[k] = awkwardFloat(r, round%2 == 0)
-			}
-			divisor := awkwardFloat(r, round%2 == 0)
-			if round%4 > 1 {
-				divisor = divisors[round/4%len(divisors)]
-			}
-			want, before := make([]float64, 32), acc
-			for k := range want {
-				want[k] = acc[k] / divisor
-			}
-			dst := newGuarded(32, round/4%8)
-			s.emit(&dst.floats[0], &acc, divisor)
-			dst.check(t, "quotients", want)
-			unchanged(t, "acc", acc[:], before[:])
-		}
-	})
-}
-
 func TestCombine(t *testing.T) {
-	eachSIMD(t, func(t *testing.T, s simdImplementation) {
+	eachSIMD(t, func(t *testing.T, s *implementation) {
 		r := rand.New(rand.NewPCG(15, 16))
 		for round := range 600 {
 			n := []int{0, 8, 16, 24, 40, 512, 600}[round%7]
@@ -418,29 +417,29 @@ func TestCombine(t *testing.T) {
 }
 
 func TestCompare(t *testing.T) {
-	eachSIMD(t, func(t *testing.T, s simdImplementation) {
+	eachSIMD(t, func(t *testing.T, s *implementation) {
 		r := rand.New(rand.NewPCG(17, 18))
 		values := []float64{0, math.Copysign(0, -1), 1, -1, 5e-324, -5e-324, math.MaxFloat64, math.Inf(1), math.Inf(-1), math.NaN(), -math.NaN()}
 		check := func(hma, hma3 []float64) {
 			t.Helper()
 			const canary = 0x5a5a5a5a5a5a5a5a
-			var words [5][8]uint64 // canary, up, canary, down, canary
+			var words [3]sides // canary, result, canary
 			for i := range words {
-				for l := range words[i] {
-					words[i][l] = canary
+				for l := range 8 {
+					words[i].up[l], words[i].down[l] = canary, canary
 				}
 			}
 			want := words
-			want[1], want[3] = [8]uint64{}, [8]uint64{}
+			want[1] = sides{}
 			for i := range 512 {
 				if hma3[i] > hma[i] {
-					want[1][i/64] |= 1 << (i % 64)
+					want[1].up[i/64] |= 1 << (i % 64)
 				}
 				if hma3[i] < hma[i] {
-					want[3][i/64] |= 1 << (i % 64)
+					want[1].down[i/64] |= 1 << (i % 64)
 				}
 			}
-			s.compare(&hma[0], &hma3[0], &words[1], &words[3])
+			s.compare(&hma[0], &hma3[0], &words[1])
 			if words != want {
 				t.Fatalf("\ngot  %x\nwant %x", words, want)
 			}
@@ -495,7 +494,7 @@ func buildWant(sums, closes []float64, rows int) (m maxima) {
 }
 
 func TestBuild(t *testing.T) {
-	eachSIMD(t, func(t *testing.T, s simdImplementation) {
+	eachSIMD(t, func(t *testing.T, s *implementation) {
 		r := rand.New(rand.NewPCG(19, 20))
 		for _, rows := range []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 63, 64, 65, 282, 321} {
 			for round := range 48 {
@@ -557,7 +556,7 @@ func TestBuild(t *testing.T) {
 
 // Nothing is read or written if there are no rows.
 func TestBuildNothing(t *testing.T) {
-	eachSIMD(t, func(t *testing.T, s simdImplementation) {
+	eachSIMD(t, func(t *testing.T, s *implementation) {
 		for rows := -2; rows <= 0; rows++ {
 			m := maxima{closes: [8]float64{1}, sums: [4][8]float64{3: {7: 1}}}
 			s.build(nil, nil, rows, &m)
@@ -569,49 +568,46 @@ func TestBuildNothing(t *testing.T) {
 }
 
 func BenchmarkFilter(b *testing.B) {
-	const n, lead = 18, 217
+	p := Expand(100)
+	f := newSignFilter(&p)
 	r := rand.New(rand.NewPCG(9, 10))
-	sums := floatsBeyond(8*(lead+64), 0)
+	sums := floatsBeyond(8*(f.lag+64), 0)
 	for i := range sums {
 		sums[i] = r.NormFloat64()
 	}
-	var terms [n]term
-	for m := range terms {
-		terms[m] = term{int64(64 * (lead * m / (n - 1))), r.NormFloat64()}
-	}
-	var bound [8]float64
-	var up, down [8]uint64
-	for _, s := range simdImplementations {
+	var m maxima
+	var got sides
+	for _, s := range implementations {
 		b.Run(s.name, func(b *testing.B) {
-			if !s.available {
-				b.Skip("this machine cannot run it")
-			}
 			for b.Loop() {
-				s.filter(&sums[8*lead], &terms[0], n, &bound, &up, &down)
+				s.filter(&sums[8*f.lag], &f, &m, &got)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/512, "ns/d")
 		})
 	}
 }
 
-func BenchmarkAccumulate(b *testing.B) {
+func BenchmarkPrefix(b *testing.B) {
 	const to = 100
 	r := rand.New(rand.NewPCG(11, 12))
 	x := floatsBeyond(31+to, 0)
 	for i := range x {
 		x[i] = r.NormFloat64()
 	}
-	for _, s := range simdImplementations {
-		b.Run(s.name, func(b *testing.B) {
-			if !s.available {
-				b.Skip("this machine cannot run it")
-			}
-			var acc [32]float64
-			for b.Loop() {
-				s.accumulate(&acc, &x[0], 0, to)
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(32*to), "ns/product")
-		})
+	every := make([]prefixStep, to)
+	for i := range every {
+		every[i] = prefixStep{int64(i + 1), 0, 3}
+	}
+	dst := floatsBeyond(32, 3)
+	for _, s := range implementations {
+		for name, steps := range map[string][]prefixStep{"windows=1": every[to-1:], "windows=100": every} {
+			b.Run(s.name+"/"+name, func(b *testing.B) {
+				for b.Loop() {
+					s.prefix(&dst[0], &x[0], &steps[0], len(steps), 0)
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(32*to), "ns/product")
+			})
+		}
 	}
 }
 
@@ -622,11 +618,8 @@ func BenchmarkBuild(b *testing.B) {
 	for i := range closes {
 		closes[i] = 100 + r.NormFloat64()
 	}
-	for _, s := range simdImplementations {
+	for _, s := range implementations {
 		b.Run(s.name, func(b *testing.B) {
-			if !s.available {
-				b.Skip("this machine cannot run it")
-			}
 			var m maxima
 			for b.Loop() {
 				s.build(&sums[0], &closes[0], rows, &m)
@@ -636,32 +629,11 @@ func BenchmarkBuild(b *testing.B) {
 	}
 }
 
-func BenchmarkEmit(b *testing.B) {
-	dst := floatsBeyond(32, 3)
-	var acc [32]float64
-	for k := range acc {
-		acc[k] = float64(k)
-	}
-	for _, s := range simdImplementations {
-		b.Run(s.name, func(b *testing.B) {
-			if !s.available {
-				b.Skip("this machine cannot run it")
-			}
-			for b.Loop() {
-				s.emit(&dst[0], &acc, 171)
-			}
-		})
-	}
-}
-
 func BenchmarkCombine(b *testing.B) {
 	const n = 728
 	x, y, z, dst := floatsBeyond(n, 0), floatsBeyond(n, 0), floatsBeyond(n, 0), floatsBeyond(n, 0)
-	for _, s := range simdImplementations {
+	for _, s := range implementations {
 		b.Run(s.name, func(b *testing.B) {
-			if !s.available {
-				b.Skip("this machine cannot run it")
-			}
 			for b.Loop() {
 				s.combine2(&dst[0], &x[0], &y[0], n)
 				s.combine3(&dst[0], &x[0], &y[0], &z[0], n)
@@ -672,14 +644,11 @@ func BenchmarkCombine(b *testing.B) {
 
 func BenchmarkCompare(b *testing.B) {
 	hma, hma3 := floatsBeyond(512, 0), floatsBeyond(512, 0)
-	var up, down [8]uint64
-	for _, s := range simdImplementations {
+	var got sides
+	for _, s := range implementations {
 		b.Run(s.name, func(b *testing.B) {
-			if !s.available {
-				b.Skip("this machine cannot run it")
-			}
 			for b.Loop() {
-				s.compare(&hma[0], &hma3[0], &up, &down)
+				s.compare(&hma[0], &hma3[0], &got)
 			}
 		})
 	}

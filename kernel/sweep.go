@@ -45,7 +45,7 @@ func resize[T any](s []T, n int) []T {
 // arithmetic.
 //
 // It computes on at most workers goroutines, the caller's own included, and
-// never on more than GOMAXPROCS or than there are combos; workers < 1 means
+// never on more than GOMAXPROCS or than there is work for; workers < 1 means
 // GOMAXPROCS. The results do not depend on their number.
 //
 // Sweep returns a *WindowError, before it computes anything, if a window is
@@ -102,8 +102,13 @@ func takeSweep(ctx context.Context, close []float64, combos []Params, fee float6
 	s.stop.Store(false)
 	s.panicked.Store(nil)
 	s.filtered.sweep, s.reference.sweep = s, s
+	s.filtered.barrier.turn.L = &s.filtered.barrier.mu
 	return s
 }
+
+// keptCombos is the number of combos above which lists of them are left to the
+// garbage collector.
+const keptCombos = 1 << 12
 
 // giveBack lets go of everything that belongs to the caller, and of working
 // memory that is too large to keep.
@@ -119,6 +124,15 @@ func (s *sweep) giveBack() {
 // A worker runs on several goroutines at a time, each with a number and a
 // meter of its own.
 type worker interface{ work(number int, m *meter) }
+
+// Workers returns on how many goroutines a sweep of so many bars can be worth
+// computing. Sweep takes no more itself.
+func Workers(bars, combos int) int {
+	if bars < fewBars {
+		return combos
+	}
+	return max(1, tilesOf(bars)*combos/worthAWorker)
+}
 
 // run computes the sweep by an implementation; nil is the reference.
 func (s *sweep) run(impl *implementation, workers int) {
@@ -158,6 +172,7 @@ func (s *sweep) guard(number int, w worker) {
 			s.panicked.CompareAndSwap(nil, &WorkerPanic{Value: v, Stack: debug.Stack()})
 			s.stop.Store(true)
 		}
+		s.filtered.barrier.leave()
 	}()
 	m := &s.meters[number]
 	*m = meter{sweep: s}

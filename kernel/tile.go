@@ -17,6 +17,9 @@ const (
 	rowBytes = lanes * 8
 )
 
+// tilesOf returns the number of tiles of a series.
+func tilesOf(bars int) int { return (bars + tileBars - 1) / tileBars }
+
 // maxima are the largest magnitudes in each lane of a tile: of the closes, and
 // of the computed prefix sums S1 to S4.
 type maxima struct {
@@ -49,10 +52,15 @@ func (t *tile) build(closes []float64, first, lag int, impl *implementation) {
 	t.first = first
 	if begin := first - lag; begin >= 0 && first+tileBars <= len(closes) {
 		impl.build(&t.sums[0], &closes[begin], lag+laneBars, &t.max)
-		return
+	} else {
+		for lane := range lanes {
+			t.buildLane(closes, lane, first+lane*laneBars-lag, lag+laneBars)
+		}
 	}
-	for lane := range lanes {
-		t.buildLane(closes, lane, first+lane*laneBars-lag, lag+laneBars)
+	for lane, x := range t.max.closes {
+		if !(x < hugeClose) {
+			t.max.closes[lane] = math.Inf(1)
+		}
 	}
 }
 

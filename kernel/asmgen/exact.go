@@ -7,47 +7,96 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-const emitSignature = "func(dst *float64, acc *[32]float64, divisor float64)"
+const prefixSignature = "func(dst, x *float64, steps *prefixStep, n, at int)"
 
-func emitDoc(name string, remarks ...string) []string {
+func prefixDoc(name string, remarks ...string) []string {
 	return append([]string{
-		name + " divides 32 sums. It replaces this loop to the bit:",
+		name + " computes WMAs of n >= 1 windows, which ascend, over 32",
+		"neighbouring first bars. It replaces this loop to the bit: the order of every",
+		"sum is kept, and each product is rounded before it is added.",
 		"",
-		"\tto := unsafe.Slice(dst, 32)",
-		"\tfor k := range acc {",
-		"\t\tto[k] = acc[k] / divisor",
+		"\tfor k := range 32 {",
+		"\t\tsum, j := 0.0, int64(0)",
+		"\t\tfor _, s := range unsafe.Slice(steps, n) {",
+		"\t\t\tfor ; j < s.bars; j++ {",
+		"\t\t\t\tsum += float64(x[int64(k)+j] * float64(j+1))",
+		"\t\t\t}",
+		"\t\t\tdst[int64(at+k)+s.to] = sum / s.divisor",
+		"\t\t}",
 		"\t}",
 		"",
+		"The weights are counted up in floating point, which is exact below 1<<53.",
 	}, remarks...)
 }
 
-func emit(vector int, alloc func() reg.VecVirtual) {
-	dst := asm.Load(asm.Param("dst"), asm.GP64())
-	acc := asm.Load(asm.Param("acc"), asm.GP64())
-	at, err := asm.Param("divisor").Resolve()
-	if err != nil {
-		panic(err)
+// prefix emits the loop with accumulators of the given bytes each: a term
+// multiplies all vectors, then adds all products.
+func prefix(vector int, alloc func() reg.VecVirtual) {
+	dst, x := asm.Load(asm.Param("dst"), asm.GP64()), asm.Load(asm.Param("x"), asm.GP64())
+	step, end := asm.Load(asm.Param("steps"), asm.GP64()), asm.Load(asm.Param("n"), asm.GP64())
+	at := asm.Load(asm.Param("at"), asm.GP64())
+	asm.LEAQ(Mem{Base: dst, Index: at, Scale: 8}, dst)
+	asm.IMUL3Q(I8(stepSize), end, end)
+	asm.ADDQ(step, end)
+
+	one, weight := alloc(), alloc()
+	number := asm.GP32()
+	asm.MOVL(U32(1), number)
+	asm.VXORPD(one.AsX(), one.AsX(), one.AsX())
+	asm.VCVTSI2SDL(number, one.AsX(), one.AsX())
+	asm.VBROADCASTSD(one.AsX(), one)
+	asm.VMOVAPD(one, weight)
+	acc := vectors(32*8/vector, alloc)
+	for _, a := range acc {
+		asm.VXORPD(a.AsX(), a.AsX(), a.AsX()) // clears all of it
 	}
-	divisor := alloc()
-	asm.VBROADCASTSD(at.Addr, divisor)
-	for i := range 32 * 8 / vector {
-		v := alloc()
-		asm.VMOVUPD(Mem{Base: acc, Disp: i * vector}, v)
-		asm.VDIVPD(divisor, v, v)
-		asm.VMOVUPD(v, Mem{Base: dst, Disp: i * vector})
+	done := asm.GP64()
+	asm.XORL(done.As32(), done.As32())
+
+	asm.Label("step")
+	left := asm.GP64()
+	asm.MOVQ(Mem{Base: step, Disp: stepBars}, left)
+	asm.SUBQ(done, left)
+	asm.JLE(LabelRef("divide"))
+	asm.ADDQ(left, done)
+
+	// Unrolling gains nothing: reads are the limit, as most of these vectors lie
+	// across two cache lines.
+	asm.Label("term")
+	for i, a := range acc {
+		product := alloc()
+		asm.VMULPD(Mem{Base: x, Disp: i * vector}, weight, product)
+		asm.VADDPD(product, a, a)
 	}
+	asm.VADDPD(one, weight, weight)
+	asm.ADDQ(I8(8), x)
+	asm.DECQ(left)
+	asm.JNZ(LabelRef("term"))
+
+	asm.Label("divide")
+	divisor, to := alloc(), asm.GP64()
+	asm.VBROADCASTSD(Mem{Base: step, Disp: stepDivisor}, divisor)
+	asm.MOVQ(Mem{Base: step, Disp: stepTo}, to)
+	for i, a := range acc {
+		quotient := alloc()
+		asm.VDIVPD(divisor, a, quotient)
+		asm.VMOVUPD(quotient, Mem{Base: dst, Index: to, Scale: 8, Disp: i * vector})
+	}
+	asm.ADDQ(I8(stepSize), step)
+	asm.CMPQ(step, end)
+	asm.JNE(LabelRef("step"))
 	asm.VZEROUPPER()
 	asm.RET()
 }
 
-func emitAVX2(pkg *types.Package) {
-	function(pkg, "emitAVX2", emitSignature, true, emitDoc("emitAVX2", "It needs AVX2.")...)
-	emit(32, asm.YMM)
+func prefixAVX2(pkg *types.Package) {
+	function(pkg, "prefixAVX2", prefixSignature, true, prefixDoc("prefixAVX2", "It needs AVX2.")...)
+	prefix(32, asm.YMM)
 }
 
-func emitAVX512(pkg *types.Package) {
-	function(pkg, "emitAVX512", emitSignature, true, emitDoc("emitAVX512", "It needs AVX512F.")...)
-	emit(64, asm.ZMM)
+func prefixAVX512(pkg *types.Package) {
+	function(pkg, "prefixAVX512", prefixSignature, true, prefixDoc("prefixAVX512", "It needs AVX512F.")...)
+	prefix(64, asm.ZMM)
 }
 
 const (
@@ -148,7 +197,7 @@ func combine3AVX512(pkg *types.Package) {
 	combine(64, asm.ZMM, triple(asm.ZMM), "b", "c")
 }
 
-const compareSignature = "func(hma, hma3 *float64, up, down *[8]uint64)"
+const compareSignature = "func(hma, hma3 *float64, s *sides)"
 
 func compareDoc(name string, remarks ...string) []string {
 	return append([]string{
@@ -156,13 +205,13 @@ func compareDoc(name string, remarks ...string) []string {
 		"",
 		"\ta, b := unsafe.Slice(hma, 512), unsafe.Slice(hma3, 512)",
 		"\tfor w := range 8 {",
-		"\t\tup[w], down[w] = 0, 0",
+		"\t\ts.up[w], s.down[w] = 0, 0",
 		"\t\tfor i := range 64 {",
 		"\t\t\tif b[64*w+i] > a[64*w+i] {",
-		"\t\t\t\tup[w] |= 1 << i",
+		"\t\t\t\ts.up[w] |= 1 << i",
 		"\t\t\t}",
 		"\t\t\tif b[64*w+i] < a[64*w+i] {",
-		"\t\t\t\tdown[w] |= 1 << i",
+		"\t\t\t\ts.down[w] |= 1 << i",
 		"\t\t\t}",
 		"\t\t}",
 		"\t}",
@@ -174,7 +223,8 @@ func compareDoc(name string, remarks ...string) []string {
 // pairs.
 func compareLoop(word func(hma, hma3, up, down reg.Register)) {
 	hma, hma3 := asm.Load(asm.Param("hma"), asm.GP64()), asm.Load(asm.Param("hma3"), asm.GP64())
-	up, down := asm.Load(asm.Param("up"), asm.GP64()), asm.Load(asm.Param("down"), asm.GP64())
+	up, down := asm.Load(asm.Param("s"), asm.GP64()), asm.GP64()
+	asm.LEAQ(Mem{Base: up, Disp: sidesDown}, down)
 	words := asm.GP64()
 	asm.MOVQ(U32(8), words)
 	asm.Label("word")

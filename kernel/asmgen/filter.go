@@ -8,124 +8,213 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-const filterSignature = "func(sums *float64, terms *term, n int, bound *[8]float64, up, down *[8]uint64)"
+const filterSignature = "func(sums *float64, f *signFilter, m *maxima, s *sides)"
 
 func filterDoc(name string, remarks ...string) []string {
 	return append([]string{
 		name + " computes 64 rows of 8 lanes of a linear filter and compares",
-		"them with a bound. It replaces this loop, except that the order of the sum is",
-		"free, and that products may be fused into it:",
+		"them with the lanes' bounds. It replaces this loop, except that the order of",
+		"a sum is free, and that products may be fused into it:",
 		"",
 		"\tfor l := range 8 {",
-		"\t\tup[l], down[l] = 0, 0",
+		"\t\ts.up[l], s.down[l] = 0, 0",
 		"\t\tfor t := range 64 {",
 		"\t\t\tat := unsafe.Add(unsafe.Pointer(sums), 64*t+8*l)",
 		"\t\t\tvar d float64",
-		"\t\t\tfor _, m := range unsafe.Slice(terms, n) {",
+		"\t\t\tfor _, m := range f.terms[:f.n] {",
 		"\t\t\t\td += m.coef * *(*float64)(unsafe.Add(at, -m.back))",
 		"\t\t\t}",
-		"\t\t\tif d > bound[l] {",
-		"\t\t\t\tup[l] |= 1 << t",
+		"\t\t\tif top(d) > top(f.bound(m, l)) {",
+		"\t\t\t\ts.up[l] |= 1 << t",
 		"\t\t\t}",
-		"\t\t\tif d < -bound[l] {",
-		"\t\t\t\tdown[l] |= 1 << t",
+		"\t\t\tif top(-d) > top(f.bound(m, l)) {",
+		"\t\t\t\ts.down[l] |= 1 << t",
 		"\t\t\t}",
 		"\t\t}",
 		"\t}",
 		"",
+		"top(v) is the upper 16 bits of v as a signed number, or the largest such",
+		"number if v is a bound that is not finite. The first 2*f.pairs terms are pairs",
+		"of which the second lies a row further back: both read what is loaded once.",
+		"There is at least one pair.",
 	}, remarks...)
 }
 
-// filterLoop emits what both filters share: for each group of rows, from the
-// last one if backwards, clear the accumulators, add every term to them, and
-// decide. parts is the number of vectors of a row; acc holds the vectors of a
-// group's rows in the order of memory.
-func filterLoop(acc []reg.VecVirtual, parts int, coef reg.VecVirtual, backwards bool, clear func(reg.VecVirtual), decide func()) {
+// filterSums emits the sums of a group of rows that begin at the register at:
+// every term is added to the accumulators acc, of which parts make a row.
+// coef are two registers for coefficients, and load makes one for what is
+// loaded.
+func filterSums(acc []reg.VecVirtual, parts int, coef [2]reg.VecVirtual, load func() reg.VecVirtual, at, filter, pairs, end reg.Register) {
 	vector := rowSize / parts
-	group := len(acc) * vector
+	term, from := asm.GP64(), asm.GP64()
+	asm.MOVQ(filter, term)
 
-	asm.Comment("The terms end where their count says.")
-	first := asm.Load(asm.Param("terms"), asm.GP64())
-	end := asm.Load(asm.Param("n"), asm.GP64())
-	asm.SHLQ(U8(4), end)
-	asm.ADDQ(first, end)
-
-	at := asm.Load(asm.Param("sums"), asm.GP64())
-	if backwards {
-		asm.ADDQ(I32(rows*rowSize-group), at)
+	asm.Label("pair")
+	asm.MOVQ(at, from)
+	asm.SUBQ(Mem{Base: term, Disp: termSize + termBack}, from)
+	asm.VBROADCASTSD(Mem{Base: term, Disp: termCoef}, coef[0])
+	asm.VBROADCASTSD(Mem{Base: term, Disp: termSize + termCoef}, coef[1])
+	for i := range len(acc) + parts {
+		x := load()
+		asm.VMOVUPD(Mem{Base: from, Disp: i * vector}, x)
+		if i >= parts {
+			asm.VFMADD231PD(x, coef[0], acc[i-parts])
+		}
+		if i < len(acc) {
+			asm.VFMADD231PD(x, coef[1], acc[i])
+		}
 	}
-	groups := asm.GP64()
-	asm.MOVQ(U32(rows*rowSize/group), groups)
+	asm.ADDQ(I8(2*termSize), term)
+	asm.CMPQ(term, pairs)
+	asm.JNE(LabelRef("pair"))
 
-	asm.Label("group")
-	for _, a := range acc {
-		clear(a)
-	}
-	term := asm.GP64()
-	asm.MOVQ(first, term)
-
-	asm.Label("term")
-	from := asm.GP64()
+	asm.CMPQ(term, end)
+	asm.JE(LabelRef("decide"))
+	asm.Label("single")
 	asm.MOVQ(at, from)
 	asm.SUBQ(Mem{Base: term, Disp: termBack}, from)
-	asm.VBROADCASTSD(Mem{Base: term, Disp: termCoef}, coef)
+	asm.VBROADCASTSD(Mem{Base: term, Disp: termCoef}, coef[0])
 	for i, a := range acc {
-		asm.VFMADD231PD(Mem{Base: from, Disp: i * vector}, coef, a)
+		asm.VFMADD231PD(Mem{Base: from, Disp: i * vector}, coef[0], a)
 	}
 	asm.ADDQ(I8(termSize), term)
 	asm.CMPQ(term, end)
-	asm.JNE(LabelRef("term"))
-
-	decide()
-	if backwards {
-		asm.SUBQ(I32(group), at)
-	} else {
-		asm.ADDQ(I32(group), at)
-	}
-	asm.DECQ(groups)
-	asm.JNZ(LabelRef("group"))
+	asm.JNE(LabelRef("single"))
+	asm.Label("decide")
 }
 
+// filterEnds returns the addresses behind the pairs and behind the terms.
+func filterEnds(filter reg.Register) (pairs, end reg.Register) {
+	p, e := asm.GP64(), asm.GP64()
+	asm.MOVQ(Mem{Base: filter, Disp: filterPairs}, p)
+	asm.SHLQ(U8(5), p)
+	asm.ADDQ(filter, p)
+	asm.MOVQ(Mem{Base: filter, Disp: filterTerms}, e)
+	asm.SHLQ(U8(4), e)
+	asm.ADDQ(filter, e)
+	return p, e
+}
+
+// filterBound computes the bounds of the lanes of a vector, which begin disp
+// bytes into the maxima.
+func filterBound(filter, maxima reg.Register, disp int, alloc func() reg.VecVirtual, tiny Mem) reg.VecVirtual {
+	bound, weight := alloc(), alloc()
+	asm.VBROADCASTSD(tiny, bound)
+	for k := range 5 {
+		asm.VBROADCASTSD(Mem{Base: filter, Disp: filterWeights + 8*k}, weight)
+		asm.VFMADD231PD(Mem{Base: maxima, Disp: maximaRow*k + disp}, weight, bound)
+	}
+	return bound
+}
+
+// data emits read-only words of a size in bytes.
+func data(name string, size int, values ...uint64) Mem {
+	at := asm.StaticGlobal(name)
+	asm.DataAttributes(attr.RODATA | attr.NOPTR)
+	for i, v := range values {
+		switch size {
+		case 2:
+			asm.AddDatum(2*i, U16(v))
+		case 4:
+			asm.AddDatum(4*i, U32(v))
+		case 8:
+			asm.AddDatum(8*i, U64(v))
+		}
+	}
+	return at
+}
+
+const (
+	positive32 = 0x7fffffff // all bits but the sign
+	finite32   = 0x7fefffff // the upper half of the largest number
+	negative16 = 0x8000
+)
+
 func filterAVX2(pkg *types.Package) {
+	tiny := data("tinyAVX2", 8, tinyBits)
+	positive := data("positiveAVX2", 4, repeat(positive32, 8)...)
+	finite := data("finiteAVX2", 4, repeat(finite32, 8)...)
+	negative := data("negativeAVX2", 2, repeat(negative16, 16)...)
+	rowOrder := data("rowOrderAVX2", 4, 0, 4, 1, 5, 2, 6, 3, 7)
+	// The lane of each bit of a row's byte, which is how the packs leave them.
+	laneOf := [8]int{0, 1, 4, 5, 2, 3, 6, 7}
+
 	function(pkg, "filterAVX2", filterSignature, true, filterDoc("filterAVX2",
-		"Rows go from the last to the first, so that shifting a word left by one bit",
-		"makes room for the bit of the next row. It needs AVX2 and FMA.")...)
+		"It needs AVX2 and FMA.")...)
+	filter, maxima := asm.Load(asm.Param("f"), asm.GP64()), asm.Load(asm.Param("m"), asm.GP64())
+	at, sides := asm.Load(asm.Param("sums"), asm.GP64()), asm.Load(asm.Param("s"), asm.GP64())
+	pairs, end := filterEnds(filter)
 
-	bound := asm.Load(asm.Param("bound"), asm.GP64())
-	up, down := [2]reg.VecVirtual{asm.YMM(), asm.YMM()}, [2]reg.VecVirtual{asm.YMM(), asm.YMM()}
-	negative := [2]reg.VecVirtual{asm.YMM(), asm.YMM()}
-	coef := asm.YMM()
-
-	asm.Comment("Negate the bounds by flipping their signs.")
-	asm.VPCMPEQQ(coef, coef, coef)
-	asm.VPSLLQ(U8(63), coef, coef)
-	for h := range 2 {
-		asm.VXORPD(Mem{Base: bound, Disp: 32 * h}, coef, negative[h])
-		asm.VXORPD(up[h], up[h], up[h])
-		asm.VXORPD(down[h], down[h], down[h])
+	// upper packs the upper halves of two vectors' floats.
+	upper := func(a, b, dst reg.VecVirtual) { asm.VSHUFPS(U8(0xdd), b, a, dst) }
+	// words keeps the upper halves of these, of two vectors.
+	words := func(a, b reg.VecVirtual) {
+		asm.VPSRAD(U8(16), a, a)
+		asm.VPSRAD(U8(16), b, b)
+		asm.VPACKSSDW(b, a, a)
 	}
 
-	acc := vectors(8, asm.YMM)
-	filterLoop(acc, 2, coef, true,
-		func(a reg.VecVirtual) { asm.VXORPD(a, a, a) },
-		func() {
-			// A true comparison is -1: subtracting it sets the lowest bit.
-			asm.Comment("Shift the words left by one bit and append the bit of each row.")
-			for i := len(acc) - 1; i >= 0; i-- {
-				h := i % 2
-				asm.VPADDQ(up[h], up[h], up[h])
-				asm.VCMPPD(greaterThan, Mem{Base: bound, Disp: 32 * h}, acc[i], coef)
-				asm.VPSUBQ(coef, up[h], up[h])
-				asm.VPADDQ(down[h], down[h], down[h])
-				asm.VCMPPD(lessThan, negative[h], acc[i], coef)
-				asm.VPSUBQ(coef, down[h], down[h])
-			}
-		})
+	asm.Comment("The bounds, upper 16 bits each; those that are not finite are the largest.")
+	bound, other := filterBound(filter, maxima, 0, asm.YMM, tiny), filterBound(filter, maxima, 32, asm.YMM, tiny)
+	upper(bound, other, bound)
+	asm.VPAND(positive, bound, bound)
+	asm.VPCMPGTD(finite, bound, other)
+	asm.VPOR(other, bound, bound)
+	asm.VPAND(positive, bound, bound)
+	asm.VMOVDQU(bound, other)
+	words(bound, other)
 
-	toUp, toDown := asm.Load(asm.Param("up"), asm.GP64()), asm.Load(asm.Param("down"), asm.GP64())
-	for h := range 2 {
-		asm.VMOVDQU(up[h], Mem{Base: toUp, Disp: 32 * h})
-		asm.VMOVDQU(down[h], Mem{Base: toDown, Disp: 32 * h})
+	groups := asm.GP64()
+	asm.MOVQ(U32(rows/4), groups)
+	asm.Label("group")
+	acc := vectors(8, asm.YMM)
+	for _, a := range acc {
+		asm.VXORPD(a, a, a)
+	}
+	filterSums(acc, 2, [2]reg.VecVirtual{asm.YMM(), asm.YMM()}, asm.YMM, at, filter, pairs, end)
+
+	asm.Comment("A byte of each row, a bit of each lane.")
+	for i := range 4 {
+		upper(acc[2*i], acc[2*i+1], acc[2*i])
+	}
+	words(acc[0], acc[2])
+	words(acc[4], acc[6])
+	store := func(a, b reg.VecVirtual, disp int) {
+		asm.VPCMPGTW(bound, a, acc[1])
+		asm.VPCMPGTW(bound, b, acc[3])
+		asm.VPACKSSWB(acc[3], acc[1], acc[1])
+		asm.VMOVDQU(rowOrder, acc[3])
+		asm.VPERMD(acc[1], acc[3], acc[1])
+		mask := asm.GP32()
+		asm.VPMOVMSKB(acc[1], mask)
+		asm.MOVL(mask, Mem{Base: sides, Disp: disp})
+	}
+	store(acc[0], acc[4], 0)
+	asm.VPXOR(negative, acc[0], acc[0])
+	asm.VPXOR(negative, acc[4], acc[4])
+	store(acc[0], acc[4], sidesDown)
+	asm.ADDQ(I8(4), sides)
+	asm.ADDQ(I32(4*rowSize), at)
+	asm.DECQ(groups)
+	asm.JNZ(LabelRef("group"))
+
+	asm.Comment("Turn a byte of each row into a word of each lane: the highest bit of all bytes,", "then the next.")
+	asm.SUBQ(I8(64), sides)
+	for _, disp := range []int{0, sidesDown} {
+		early, late := asm.YMM(), asm.YMM()
+		asm.VMOVDQU(Mem{Base: sides, Disp: disp}, early)
+		asm.VMOVDQU(Mem{Base: sides, Disp: disp + 32}, late)
+		for bit := 7; bit >= 0; bit-- {
+			low, high := asm.GP32(), asm.GP32()
+			asm.VPMOVMSKB(early, low)
+			asm.VPMOVMSKB(late, high)
+			asm.MOVL(low, Mem{Base: sides, Disp: disp + 8*laneOf[bit]})
+			asm.MOVL(high, Mem{Base: sides, Disp: disp + 8*laneOf[bit] + 4})
+			if bit > 0 {
+				asm.VPADDB(early, early, early)
+				asm.VPADDB(late, late, late)
+			}
+		}
 	}
 	asm.VZEROUPPER()
 	asm.RET()
@@ -133,47 +222,99 @@ func filterAVX2(pkg *types.Package) {
 
 func filterAVX512(pkg *types.Package) {
 	const groupRows = 16
-
-	// The rows of a group get the highest bits of a word, the earliest row the
-	// lowest of them; every group shifts the bits of those before it down.
-	bits := asm.StaticGlobal("filterBits")
-	asm.DataAttributes(attr.RODATA | attr.NOPTR)
-	for i := range groupRows {
-		asm.AddDatum(8*i, U64(1<<(rows-groupRows+i)))
+	tiny := data("tinyAVX512", 8, tinyBits)
+	positive := data("positiveAVX512", 4, positive32)
+	finite := data("finiteAVX512", 4, finite32)
+	negative := data("negativeAVX512", 4, negative16<<16|negative16)
+	// Upper halves of 4 rows are, as dwords, in two vectors: pairs of lanes of
+	// the first row, of the second, of the first and so on. Their upper words
+	// become a row after a row.
+	var order []uint64
+	for row := range 4 {
+		for lane := range 8 {
+			dword := lane/2*4 + row%2*2 + lane%2
+			order = append(order, uint64(row/2*32+2*dword+1))
+		}
 	}
+	rowOrder := data("rowOrderAVX512", 2, order...)
 
 	function(pkg, "filterAVX512", filterSignature, true, filterDoc("filterAVX512",
-		"It needs AVX512F and AVX512DQ.")...)
+		"It needs AVX512F, AVX512DQ and AVX512BW.")...)
+	filter, maxima := asm.Load(asm.Param("f"), asm.GP64()), asm.Load(asm.Param("m"), asm.GP64())
+	at, sides := asm.Load(asm.Param("sums"), asm.GP64()), asm.Load(asm.Param("s"), asm.GP64())
+	pairs, end := filterEnds(filter)
 
-	at := asm.Load(asm.Param("bound"), asm.GP64())
-	up, down, coef := asm.ZMM(), asm.ZMM(), asm.ZMM()
-	bound, negative := asm.ZMM(), asm.ZMM()
-	asm.Comment("Negate the bounds by flipping their signs.")
-	asm.VMOVUPD(Mem{Base: at}, bound)
-	asm.VPTERNLOGQ(U8(0xff), coef, coef, coef)
-	asm.VPSLLQ(U8(63), coef, coef)
-	asm.VPXORQ(coef, bound, negative)
-	asm.VPXORQ(up, up, up)
-	asm.VPXORQ(down, down, down)
+	pick := asm.ZMM()
+	asm.VMOVDQU64(rowOrder, pick)
+	// words packs the upper 16 bits of 4 rows into the first.
+	words := func(r0, r1, r2, r3 reg.VecVirtual) {
+		asm.VSHUFPS(U8(0xdd), r1, r0, r0)
+		asm.VSHUFPS(U8(0xdd), r3, r2, r2)
+		asm.VPERMT2W(r2, pick, r0)
+	}
 
+	asm.Comment("The bounds, upper 16 bits each; those that are not finite are the largest.")
+	bound := filterBound(filter, maxima, 0, asm.ZMM, tiny)
+	beyond := asm.K()
+	limit, largest := asm.ZMM(), asm.ZMM()
+	asm.VPBROADCASTD(finite, limit)
+	asm.VPBROADCASTD(positive, largest)
+	asm.VPCMPUD(U8(6), limit, bound, beyond) // the upper halves of floats are odd
+	asm.VMOVDQA32(largest, beyond, bound)
+	copied := asm.ZMM()
+	asm.VMOVDQA64(bound, copied)
+	words(bound, copied, copied, copied)
+	negated := asm.ZMM()
+	asm.VPBROADCASTD(negative, negated)
+	asm.VPORQ(bound, negated, negated)
+
+	groups := asm.GP64()
+	asm.MOVQ(U32(rows/groupRows), groups)
+	asm.Label("group")
 	acc := vectors(groupRows, asm.ZMM)
-	filterLoop(acc, 1, coef, false,
-		func(a reg.VecVirtual) { asm.VPXORQ(a, a, a) },
-		func() {
-			asm.Comment("Set the bits of these rows above those of the rows before.")
-			asm.VPSRLQ(U8(groupRows), up, up)
-			asm.VPSRLQ(U8(groupRows), down, down)
-			for i, a := range acc {
-				above, below := asm.K(), asm.K()
-				asm.VCMPPD(greaterThan, bound, a, above)
-				asm.VPORQ_BCST(bits.Offset(8*i), up, above, up)
-				asm.VCMPPD(lessThan, negative, a, below)
-				asm.VPORQ_BCST(bits.Offset(8*i), down, below, down)
-			}
-		})
+	for _, a := range acc {
+		asm.VPXORQ(a, a, a)
+	}
+	filterSums(acc, 1, [2]reg.VecVirtual{asm.ZMM(), asm.ZMM()}, asm.ZMM, at, filter, pairs, end)
 
-	asm.VMOVDQU64(up, Mem{Base: asm.Load(asm.Param("up"), asm.GP64())})
-	asm.VMOVDQU64(down, Mem{Base: asm.Load(asm.Param("down"), asm.GP64())})
+	asm.Comment("A byte of each row, a bit of each lane.")
+	for i := 0; i < groupRows; i += 4 {
+		v := acc[i]
+		words(v, acc[i+1], acc[i+2], acc[i+3])
+		above, below := asm.K(), asm.K()
+		asm.VPCMPW(U8(6), bound, v, above)
+		asm.KMOVD(above, Mem{Base: sides, Disp: i})
+		asm.Comment("Without a sign, negative numbers are above all others.")
+		asm.VPCMPUW(U8(6), negated, v, below)
+		asm.KMOVD(below, Mem{Base: sides, Disp: sidesDown + i})
+	}
+	asm.ADDQ(I8(groupRows), sides)
+	asm.ADDQ(I32(groupRows*rowSize), at)
+	asm.DECQ(groups)
+	asm.JNZ(LabelRef("group"))
+
+	asm.Comment("Turn a byte of each row into a word of each lane: the highest bit of all bytes,", "then the next.")
+	asm.SUBQ(I8(rows), sides)
+	for _, disp := range []int{0, sidesDown} {
+		v := asm.ZMM()
+		asm.VMOVDQU64(Mem{Base: sides, Disp: disp}, v)
+		for lane := 7; lane >= 0; lane-- {
+			k := asm.K()
+			asm.VPMOVB2M(v, k)
+			asm.KMOVQ(k, Mem{Base: sides, Disp: disp + 8*lane})
+			if lane > 0 {
+				asm.VPADDB(v, v, v)
+			}
+		}
+	}
 	asm.VZEROUPPER()
 	asm.RET()
+}
+
+func repeat(v uint64, n int) []uint64 {
+	all := make([]uint64, n)
+	for i := range all {
+		all[i] = v
+	}
+	return all
 }

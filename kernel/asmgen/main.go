@@ -31,9 +31,27 @@ type term struct {
 	coef float64
 }
 
+type signFilter struct {
+	terms   [23]term
+	n       int
+	pairs   int
+	weights [5]float64
+}
+
 type maxima struct {
 	closes [8]float64
 	sums   [4][8]float64
+}
+
+type sides struct {
+	up, down [8]uint64
+}
+
+type flips [515]uint16
+
+type prefixStep struct {
+	bars, to int64
+	divisor  float64
 }
 `
 
@@ -43,6 +61,25 @@ const (
 	termCoef = 8
 	termSize = 16
 )
+
+// Layout of a signFilter, which begins with its terms, and of sides.
+const (
+	filterTerms   = 23 * termSize
+	filterPairs   = filterTerms + 8
+	filterWeights = filterPairs + 8
+	sidesDown     = 64
+)
+
+// Layout of a prefixStep.
+const (
+	stepBars    = 0
+	stepTo      = 8
+	stepDivisor = 16
+	stepSize    = 24
+)
+
+// tinyBits are the bits of 1e-290, the kernel's tiny.
+const tinyBits = 0x3b8f2b061aea072
 
 // maximaRow is the distance of the five rows of maxima: closes, then sums.
 const maximaRow = 64
@@ -76,10 +113,8 @@ func main() {
 	xgetbv(pkg)
 	filterAVX2(pkg)
 	filterAVX512(pkg)
-	accumulateAVX2(pkg)
-	accumulateAVX512(pkg)
-	emitAVX2(pkg)
-	emitAVX512(pkg)
+	prefixAVX2(pkg)
+	prefixAVX512(pkg)
 	combine2AVX2(pkg)
 	combine2AVX512(pkg)
 	combine3AVX2(pkg)
@@ -88,6 +123,7 @@ func main() {
 	compareAVX512(pkg)
 	buildAVX2(pkg)
 	buildAVX512(pkg)
+	findBMI(pkg)
 	os.Exit(build.Main(flags.Config(), asm))
 }
 
