@@ -34,14 +34,16 @@ type filtered struct {
 	place    int // among the combos of the pass
 	patience int // uncertain bars of a tile that are decided one by one
 
-	// A combo most of whose tiles in a chunk were hostile rests: it goes without
-	// its filter in the next one, but for the first tile.
-	rests   bool
-	hostile atomic.Int32 // hostile tiles of the chunk
+	// hostility counts the chunk's hostile tiles less those that were not. From
+	// restAt on, the combo goes without its filter until the chunk ends.
+	hostility atomic.Int32
 }
 
 // hostileBars is the number of uncertain bars from which on a tile is hostile.
-const hostileBars = tileBars / 4
+const (
+	hostileBars = tileBars / 4
+	restAt      = 4
+)
 
 // patienceFor returns up to how many uncertain bars of a tile are decided one
 // by one. Beyond it an exactBlock, which decides all, is cheaper: it does many
@@ -68,6 +70,7 @@ func (c *filtered) filterTile(t *tile, lag int, closes []float64, s *sides, impl
 		all &= s.up[lane] | s.down[lane]
 	}
 	if all == ^uint64(0) {
+		c.calm()
 		return true
 	}
 	uncertain := 0
@@ -77,7 +80,9 @@ func (c *filtered) filterTile(t *tile, lag int, closes []float64, s *sides, impl
 		uncertain += bits.OnesCount64(open[lane])
 	}
 	if uncertain >= hostileBars {
-		c.hostile.Add(1)
+		c.hostility.Add(1)
+	} else {
+		c.calm()
 	}
 	if uncertain > c.patience {
 		return false
@@ -94,6 +99,13 @@ func (c *filtered) filterTile(t *tile, lag int, closes []float64, s *sides, impl
 		}
 	}
 	return true
+}
+
+// calm counts a tile that was not hostile.
+func (c *filtered) calm() {
+	if c.hostility.Load() > 0 { // or many workers would write to it all the time
+		c.hostility.Add(-1)
+	}
 }
 
 // barsBetween returns the bits of those of the 64 bars from first on that are
@@ -281,7 +293,7 @@ func (p *filteredPass) findSides(w *workspace, begin, i, from int, m *meter) {
 	w.hard = w.hard[:0]
 	for k := from; k < min(from+p.share, len(p.chosen)); k++ {
 		c := &p.chosen[k]
-		if c.rests && i > 0 || !c.filterTile(&w.tile, p.lag, p.close, &sides[k], p.impl) {
+		if c.hostility.Load() >= restAt || !c.filterTile(&w.tile, p.lag, p.close, &sides[k], p.impl) {
 			w.hard = append(w.hard, c)
 		}
 		if m.spend(filterCost) {
@@ -305,12 +317,8 @@ func (p *filteredPass) play(c *filtered, w *workspace, begin, tiles int) {
 		}
 		c.position.play(p.close[first:], s, p.fee, &w.flips, p.impl)
 	}
-	judged := int32(tiles)
-	if c.rests {
-		judged = 1
-	}
-	c.rests = 2*c.hostile.Load() >= judged
-	c.hostile.Store(0)
+	// The next chunk's first tile tells whether it goes on like this.
+	c.hostility.Store(min(c.hostility.Load(), restAt-1))
 }
 
 // barrier lets workers wait for each other. They spin at first, since a wait is

@@ -184,12 +184,37 @@ func TestNothingDependsOnAlignmentOrOnWhatLiesAround(t *testing.T) {
 	}
 }
 
+// So many combos make chunks short, so that filters rest until a chunk ends, and
+// try again in the next.
 func TestAHostileStretchInTheMiddleChangesNothing(t *testing.T) {
 	closes := slices.Clone(gbm42.Close()[:40*tileBars])
-	for i := 10 * tileBars; i < 25*tileBars; i++ {
-		closes[i] = 100.5 // flat: filters rest, and wake again
+	for i := 7 * tileBars; i < 30*tileBars; i++ {
+		closes[i] = 100.5
 	}
-	wantReference(t, closes, []Params{Expand(6), Expand(51), Expand(200)}, DefaultFee)
+	combos := slices.Repeat([]Params{{2, 7, 3, 1, 4, 9}, {3, 8, 2, 2, 3, 4}}, chunkSides/11/2)
+	combos = append(combos, Expand(51))
+	wantReference(t, closes, combos, DefaultFee)
+	if least := 3 * chunkSides / len(combos); least >= 40 {
+		t.Errorf("%d tiles are three chunks", least)
+	}
+}
+
+// A tile is shared out among the workers if there are few, and a first level
+// comes in batches if the windows are many and long.
+func TestManyCombosAtFewTilesChangeNothing(t *testing.T) {
+	closes := slices.Clone(gbm42.Close()[:5*tileBars])
+	for i := 3 * tileBars; i < 4*tileBars; i++ {
+		closes[i] = 100.5
+	}
+	var combos []Params
+	for n := int64(2); n < 200; n++ {
+		combos = append(combos, Expand(n))
+	}
+	for n := int64(1); n < 40; n++ {
+		combos = append(combos, Params{20 * n, 1000 - 20*n, 7, 900 - 9*n, 11 * n, 30})
+	}
+	wantReference(t, closes, combos, DefaultFee)
+	wantReference(t, closes[:300], combos, DefaultFee)
 }
 
 func TestAPooledSweepLetsGoOfTheCallersCombos(t *testing.T) {

@@ -42,7 +42,7 @@ var firstLevel = [...]int{HMAHalf, HMAFull, HMA3Third, HMA3Half, HMA3Full}
 
 // prefixBlock is the number of first bars that a prefix pass takes side by
 // side.
-const prefixBlock = 32
+const prefixBlock = 48
 
 // exactBlock decides all bars of a tile by the reference's arithmetic, in
 // another order of bars. For a fixed first bar, the sum of a WMA over p bars is
@@ -60,9 +60,12 @@ type exactBlock struct {
 
 	inner  padded     // what a second level averages
 	second prefixStep // its window
-	hma    [tileBars]float64
-	hma3   [tileBars]float64
+	hma    average
+	hma3   average
 }
+
+// average is a second level of a tile, with room for a whole last block.
+type average [tileBars + prefixBlock]float64
 
 // windowSet is a set of windows up to maxLag.
 type windowSet struct {
@@ -87,8 +90,8 @@ const padding = 2 * prefixBlock
 func (c padded) from(i int) *float64 { return &c[prefixBlock+i] }
 
 // keptColumns bounds the first level of a batch, in floats, unless it is a
-// single combo's: half of what a second-level cache holds.
-const keptColumns = 1 << 16
+// single combo's: what a second-level cache holds.
+const keptColumns = 1 << 17
 
 // reachOf returns how many bars before a bar its second level looks back.
 func reachOf(p *Params) int { return int(max(p[HMASmooth], p[HMA3Full])) - 1 }
@@ -211,7 +214,7 @@ func (e *exactBlock) compare(p *Params, s *sides, impl *implementation, m *meter
 
 // averageInner writes WMA(inner, p) of the tile's bars, the first of which is
 // element reach. It reports whether it did.
-func (e *exactBlock) averageInner(dst *[tileBars]float64, p, reach int, impl *implementation, m *meter) bool {
+func (e *exactBlock) averageInner(dst *average, p, reach int, impl *implementation, m *meter) bool {
 	e.second = prefixStep{bars: int64(p), divisor: wmaDivisor(p)}
 	for i := 0; i < tileBars; i += prefixBlock {
 		if m.spend(prefixBlock * p) {

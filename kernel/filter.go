@@ -95,8 +95,12 @@ const (
 
 // term is defined in simd_go.go: a coefficient of N and its delay.
 
-// maxTerms is the largest number of terms of N.
-const maxTerms = 23
+// maxTerms is the largest number of terms of N, and termRoom has room for as
+// many zeros as filterGo looks at.
+const (
+	maxTerms = 23
+	termRoom = 27
+)
 
 // maxLag is the longest delay of a filter, in bars. Longer windows are left to
 // the reference: their sums would begin too far back.
@@ -105,7 +109,7 @@ const maxLag = 2048
 // signFilter is one combo's filter. Its implementations know where its fields
 // lie, down to weights.
 type signFilter struct {
-	terms [maxTerms]term // pairs first, of which the second is one bar further back
+	terms [termRoom]term // pairs first, of which the second is one bar further back
 	n     int            // of terms
 	pairs int            // of terms
 	// The bound of a lane is weights[0]*X + weights[1]*m1 + ... + weights[4]*m4

@@ -71,11 +71,11 @@ func filterAVX2(sums *float64, f *signFilter, m *maxima, s *sides)
 //go:noescape
 func filterAVX512(sums *float64, f *signFilter, m *maxima, s *sides)
 
-// prefixAVX2 computes WMAs of n >= 1 windows, which ascend, over 32
+// prefixAVX2 computes WMAs of n >= 1 windows, which ascend, over 48
 // neighbouring first bars. It replaces this loop to the bit: the order of every
 // sum is kept, and each product is rounded before it is added.
 //
-//	for k := range 32 {
+//	for k := range 48 {
 //		sum, j := 0.0, int64(0)
 //		for _, s := range unsafe.Slice(steps, n) {
 //			for ; j < s.bars; j++ {
@@ -91,11 +91,11 @@ func filterAVX512(sums *float64, f *signFilter, m *maxima, s *sides)
 //go:noescape
 func prefixAVX2(dst *float64, x *float64, steps *prefixStep, n int, at int)
 
-// prefixAVX512 computes WMAs of n >= 1 windows, which ascend, over 32
+// prefixAVX512 computes WMAs of n >= 1 windows, which ascend, over 48
 // neighbouring first bars. It replaces this loop to the bit: the order of every
 // sum is kept, and each product is rounded before it is added.
 //
-//	for k := range 32 {
+//	for k := range 48 {
 //		sum, j := 0.0, int64(0)
 //		for _, s := range unsafe.Slice(steps, n) {
 //			for ; j < s.bars; j++ {

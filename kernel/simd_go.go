@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"math"
 	"math/bits"
 	"unsafe"
 )
@@ -27,45 +28,42 @@ func filterGo(sums *float64, f *signFilter, m *maxima, s *sides) {
 	lagged := func(m *term) *[tileBars]float64 {
 		return (*[tileBars]float64)(unsafe.Add(unsafe.Pointer(sums), -m.back))
 	}
-	// Six terms a pass: one load and one store of d for six products.
-	ms := f.terms[:f.n]
-	for ; len(ms) >= 6; ms = ms[6:] {
+	// Nine terms a pass, which is half of what a single length has: one load and
+	// one store of d for nine products. Behind the terms are others of 0.
+	for ms := f.terms[:(f.n+8)/9*9]; len(ms) > 0; ms = ms[9:] {
 		x0, c0 := lagged(&ms[0]), ms[0].coef
 		x1, c1 := lagged(&ms[1]), ms[1].coef
 		x2, c2 := lagged(&ms[2]), ms[2].coef
 		x3, c3 := lagged(&ms[3]), ms[3].coef
 		x4, c4 := lagged(&ms[4]), ms[4].coef
 		x5, c5 := lagged(&ms[5]), ms[5].coef
+		x6, c6 := lagged(&ms[6]), ms[6].coef
+		x7, c7 := lagged(&ms[7]), ms[7].coef
+		x8, c8 := lagged(&ms[8]), ms[8].coef
 		for i := range d {
-			d[i] += (c0*x0[i] + c1*x1[i]) + (c2*x2[i] + c3*x3[i]) + (c4*x4[i] + c5*x5[i])
-		}
-	}
-	for m := range ms {
-		x, c := lagged(&ms[m]), ms[m].coef
-		for i := range d {
-			d[i] += c * x[i]
+			d[i] += (c0*x0[i] + c1*x1[i]) + (c2*x2[i] + c3*x3[i]) + (c4*x4[i] + c5*x5[i]) + (c6*x6[i] + c7*x7[i]) + c8*x8[i]
 		}
 	}
 
+	// As whole numbers, positive floats are in the order of their values. So the
+	// sign of bound - d as such is set where d is above it; if d has a sign, it is
+	// the other way round.
+	const sign = 1 << 63
+	value := (*[laneBars][lanes]uint64)(unsafe.Pointer(&d))
 	for l := range lanes {
-		above := f.bound(m, l)
-		below := -above
-		var u, w uint64
-		for t := range laneBars {
-			v := d[t*lanes+l]
-			// Assigned, not OR-ed, under the condition: the compiler makes
-			// that a flag read instead of a branch nobody can predict.
-			var over, under uint64
-			if v > above {
-				over = 1
-			}
-			if v < below {
-				under = 1
-			}
-			u = u>>1 | over<<63
-			w = w>>1 | under<<63
+		bound := f.bound(m, l)
+		limit := math.Float64bits(bound)
+		if !(bound <= math.MaxFloat64) {
+			limit = math.MaxInt64 // which no d is above
 		}
-		s.up[l], s.down[l] = u, w
+		var negative, above uint64
+		// Four rows at a time, for each would wait for the one before.
+		for t := 0; t < laneBars; t += 4 {
+			v0, v1, v2, v3 := value[t][l], value[t+1][l], value[t+2][l], value[t+3][l]
+			negative = negative>>4 | (v0&sign>>3 | v1&sign>>2) | (v2&sign>>1 | v3&sign)
+			above = above>>4 | ((limit-v0)&sign>>3 | (limit-v1)&sign>>2) | ((limit-v2)&sign>>1 | (limit-v3)&sign)
+		}
+		s.up[l], s.down[l] = above&^negative, negative&^above
 	}
 }
 
@@ -76,38 +74,62 @@ type prefixStep struct {
 	divisor  float64
 }
 
-// prefixGo computes WMAs of n windows, which ascend, over 32 neighbouring first
-// bars: dst[at+to+k] of a step is the sum of x[k+j]*(j+1) over j = 0..bars-1,
-// in this order and each product rounded before it is added, over the divisor.
+// prefixGo computes WMAs of n windows, which ascend, over prefixBlock
+// neighbouring first bars: dst[at+to+k] of a step is the sum of x[k+j]*(j+1)
+// over j = 0..bars-1, in this order and each product rounded before it is
+// added, over the divisor.
 func prefixGo(dst, x *float64, steps *prefixStep, n, at int) {
-	windows := unsafe.Slice(steps, n)
-	longest := int(windows[n-1].bars)
-	xs := unsafe.Slice(x, prefixBlock-1+longest)
-	// Eight sums at a time, for one would wait for its own additions.
-	for k := 0; k < prefixBlock; k += 8 {
-		var a0, a1, a2, a3, a4, a5, a6, a7 float64
-		w, rest := 0.0, xs[k:][:7+longest]
-		for i := range windows {
-			step := &windows[i]
-			for left := step.bars - int64(w); left > 0; left-- {
-				w++
-				x := (*[8]float64)(rest)
-				a0 += float64(x[0] * w)
-				a1 += float64(x[1] * w)
-				a2 += float64(x[2] * w)
-				a3 += float64(x[3] * w)
-				a4 += float64(x[4] * w)
-				a5 += float64(x[5] * w)
-				a6 += float64(x[6] * w)
-				a7 += float64(x[7] * w)
-				rest = rest[1:]
+	// Six sums at a time: fewer would wait for their own additions, and more
+	// don't fit into the registers with their products.
+	for k := 0; k < prefixBlock; k += 6 {
+		var a0, a1, a2, a3, a4, a5 float64
+		done := int64(0)
+		next := unsafe.Add(unsafe.Pointer(x), 8*k)
+		for _, step := range unsafe.Slice(steps, n) {
+			for ; done+2 <= step.bars; done += 2 {
+				w := (*[2]float64)(unsafe.Add(unsafe.Pointer(&weights), 8*done))
+				v := (*[7]float64)(next)
+				a0 += float64(v[0] * w[0])
+				a1 += float64(v[1] * w[0])
+				a2 += float64(v[2] * w[0])
+				a3 += float64(v[3] * w[0])
+				a4 += float64(v[4] * w[0])
+				a5 += float64(v[5] * w[0])
+				a0 += float64(v[1] * w[1])
+				a1 += float64(v[2] * w[1])
+				a2 += float64(v[3] * w[1])
+				a3 += float64(v[4] * w[1])
+				a4 += float64(v[5] * w[1])
+				a5 += float64(v[6] * w[1])
+				next = unsafe.Add(next, 16)
 			}
-			to := (*[8]float64)(unsafe.Add(unsafe.Pointer(dst), 8*(step.to+int64(at+k))))
-			*to = [8]float64{a0 / step.divisor, a1 / step.divisor, a2 / step.divisor, a3 / step.divisor,
-				a4 / step.divisor, a5 / step.divisor, a6 / step.divisor, a7 / step.divisor}
+			if done < step.bars {
+				w := weights[done]
+				v := (*[6]float64)(next)
+				a0 += float64(v[0] * w)
+				a1 += float64(v[1] * w)
+				a2 += float64(v[2] * w)
+				a3 += float64(v[3] * w)
+				a4 += float64(v[4] * w)
+				a5 += float64(v[5] * w)
+				next = unsafe.Add(next, 8)
+				done++
+			}
+			to := (*[6]float64)(unsafe.Add(unsafe.Pointer(dst), 8*(step.to+int64(at+k))))
+			to[0], to[1], to[2] = a0/step.divisor, a1/step.divisor, a2/step.divisor
+			to[3], to[4], to[5] = a3/step.divisor, a4/step.divisor, a5/step.divisor
 		}
 	}
 }
+
+// weights are those of a WMA. To read them is cheaper than to count: prefixGo
+// has additions enough.
+var weights = func() (w [maxLag]float64) {
+	for j := range w {
+		w[j] = float64(j + 1)
+	}
+	return w
+}()
 
 // combine2Go computes the inner series of an HMA: dst[i] = 2*a[i] - b[i] for
 // the first n elements, a multiple of 8, with each operation rounded.

@@ -26,7 +26,7 @@ func TestSIMDLayout(t *testing.T) {
 		t.Fatal("the generator assumes another layout of maxima")
 	}
 	var f signFilter
-	if unsafe.Offsetof(f.n) != 23*16 || unsafe.Offsetof(f.pairs) != 23*16+8 || unsafe.Offsetof(f.weights) != 23*16+16 {
+	if unsafe.Offsetof(f.n) != 27*16 || unsafe.Offsetof(f.pairs) != 27*16+8 || unsafe.Offsetof(f.weights) != 27*16+16 {
 		t.Fatal("the generator assumes another layout of signFilter")
 	}
 	var w sides
@@ -90,7 +90,7 @@ func testPrefix(t *testing.T, s *implementation, r *rand.Rand, offset int, windo
 	t.Helper()
 	// The canaries around x are NaN: reading them would show.
 	longest := int(windows[len(windows)-1])
-	x := newGuarded(longest+31, offset)
+	x := newGuarded(longest+prefixBlock-1, offset)
 	for i := range x.floats {
 		x.floats[i] = awkwardFloat(r, specials)
 	}
@@ -99,17 +99,17 @@ func testPrefix(t *testing.T, s *implementation, r *rand.Rand, offset int, windo
 	// Quotients lie in the opposite order of the windows, with gaps.
 	const gap = 3
 	at := r.IntN(5)
-	dst := newGuarded(at+len(windows)*(32+gap), r.IntN(8))
+	dst := newGuarded(at+len(windows)*(prefixBlock+gap), r.IntN(8))
 	want := append([]float64(nil), dst.floats...)
 	var steps []prefixStep
 	for i, w := range windows {
-		to := (len(windows) - 1 - i) * (32 + gap)
+		to := (len(windows) - 1 - i) * (prefixBlock + gap)
 		divisor := float64(w*(w+1)) / 2
 		if specials {
 			divisor = awkwardFloat(r, true)
 		}
 		steps = append(steps, prefixStep{w, int64(to), divisor})
-		for k := range 32 {
+		for k := range prefixBlock {
 			sum := 0.0
 			for j := range int(w) {
 				sum += float64(x.floats[k+j] * float64(j+1))
@@ -263,7 +263,7 @@ func TestFilterEveryBit(t *testing.T) {
 		for i := range 512 {
 			for _, v := range []float64{3, -3} {
 				c := filterCase{lead: 1, sums: floatsBeyond(8+512, 0)}
-				c.filter.terms = [maxTerms]term{{0, 1}, {64, 0}}
+				c.filter.terms = [termRoom]term{{0, 1}, {64, 0}}
 				c.filter.n, c.filter.pairs = 2, 1
 				c.filter.weights[0] = 1
 				for l := range c.max.closes {
@@ -282,7 +282,7 @@ func TestFilterBound(t *testing.T) {
 		r := rand.New(rand.NewPCG(27, 28))
 		for range 200 {
 			var f signFilter
-			f.terms = [maxTerms]term{{0, 1}, {64, 0}}
+			f.terms = [termRoom]term{{0, 1}, {64, 0}}
 			f.n, f.pairs = 2, 1
 			var m maxima
 			for k := range f.weights {
@@ -590,7 +590,7 @@ func BenchmarkFilter(b *testing.B) {
 func BenchmarkPrefix(b *testing.B) {
 	const to = 100
 	r := rand.New(rand.NewPCG(11, 12))
-	x := floatsBeyond(31+to, 0)
+	x := floatsBeyond(prefixBlock-1+to, 0)
 	for i := range x {
 		x[i] = r.NormFloat64()
 	}
@@ -598,14 +598,14 @@ func BenchmarkPrefix(b *testing.B) {
 	for i := range every {
 		every[i] = prefixStep{int64(i + 1), 0, 3}
 	}
-	dst := floatsBeyond(32, 3)
+	dst := floatsBeyond(prefixBlock, 3)
 	for _, s := range implementations {
 		for name, steps := range map[string][]prefixStep{"windows=1": every[to-1:], "windows=100": every} {
 			b.Run(s.name+"/"+name, func(b *testing.B) {
 				for b.Loop() {
 					s.prefix(&dst[0], &x[0], &steps[0], len(steps), 0)
 				}
-				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(32*to), "ns/product")
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(prefixBlock*to), "ns/product")
 			})
 		}
 	}

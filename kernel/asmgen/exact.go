@@ -11,11 +11,11 @@ const prefixSignature = "func(dst, x *float64, steps *prefixStep, n, at int)"
 
 func prefixDoc(name string, remarks ...string) []string {
 	return append([]string{
-		name + " computes WMAs of n >= 1 windows, which ascend, over 32",
+		name + " computes WMAs of n >= 1 windows, which ascend, over 48",
 		"neighbouring first bars. It replaces this loop to the bit: the order of every",
 		"sum is kept, and each product is rounded before it is added.",
 		"",
-		"\tfor k := range 32 {",
+		"\tfor k := range 48 {",
 		"\t\tsum, j := 0.0, int64(0)",
 		"\t\tfor _, s := range unsafe.Slice(steps, n) {",
 		"\t\t\tfor ; j < s.bars; j++ {",
@@ -46,7 +46,7 @@ func prefix(vector int, alloc func() reg.VecVirtual) {
 	asm.VCVTSI2SDL(number, one.AsX(), one.AsX())
 	asm.VBROADCASTSD(one.AsX(), one)
 	asm.VMOVAPD(one, weight)
-	acc := vectors(32*8/vector, alloc)
+	acc := vectors(48*8/vector, alloc)
 	for _, a := range acc {
 		asm.VXORPD(a.AsX(), a.AsX(), a.AsX()) // clears all of it
 	}

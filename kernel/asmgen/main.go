@@ -32,7 +32,7 @@ type term struct {
 }
 
 type signFilter struct {
-	terms   [23]term
+	terms   [27]term
 	n       int
 	pairs   int
 	weights [5]float64
@@ -64,7 +64,7 @@ const (
 
 // Layout of a signFilter, which begins with its terms, and of sides.
 const (
-	filterTerms   = 23 * termSize
+	filterTerms   = 27 * termSize
 	filterPairs   = filterTerms + 8
 	filterWeights = filterPairs + 8
 	sidesDown     = 64
