@@ -48,6 +48,7 @@ func TestServerTimingAndMetricsTellTheSame(t *testing.T) {
 		before := time.Now()
 		r := ask(t, "POST", s.url+"/sweep?lengths=6,20", body, "Content-Type", f.mediaType, "Accept", "application/octet-stream")
 		wall := time.Since(before).Seconds()
+		settle(t, s)
 		shown := timings(t, r.header.Get("Server-Timing"))
 		sum := shown["encode"]
 		for _, phase := range []string{"transit_in", "decode", "queue", "compute"} {
@@ -161,6 +162,7 @@ func TestTenThousandHostileRequestsAddNoSeries(t *testing.T) {
 	for range 300 {
 		send(t, s, hostile(r))
 	}
+	settle(t, s)
 	before := count()
 	const requests = 10_000
 	for i := 0; i < requests; i += 20 {
@@ -170,6 +172,7 @@ func TestTenThousandHostileRequestsAddNoSeries(t *testing.T) {
 		}
 		send(t, s, batch)
 	}
+	settle(t, s)
 	for series := range count() {
 		if !before[series] && !strings.Contains(series, "code=") {
 			t.Errorf("%s has come", series)

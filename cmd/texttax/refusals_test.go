@@ -473,20 +473,25 @@ func TestAFullQueueIsRefusedWithARetryAfter(t *testing.T) {
 		}
 	}()
 	for metric(t, s, "texttax_compute_slots_busy") == 0 {
-		time.Sleep(time.Millisecond)
+		select {
+		case <-gone:
+			t.Fatal("the sweep was over before it was seen to begin")
+		case <-time.After(time.Millisecond):
+		}
 	}
 	r := ask(t, "POST", s.url+"/sweep?dataset=gbm42&lengths=6", nil)
 	if wantProblem(t, r, 503, "", -1); r.header.Get("Retry-After") == "" {
 		t.Error("there is no Retry-After")
 	}
-	if n := metric(t, s, `texttax_rejected_total{reason="queue-full"}`); n != 1 {
-		t.Errorf("%v rejections are counted", n)
-	}
 	// The slow client goes away, and its slot comes back.
 	hangUp()
 	<-gone
-	for metric(t, s, "texttax_compute_slots_busy") != 0 {
-		time.Sleep(time.Millisecond)
+	settle(t, s)
+	if n := metric(t, s, "texttax_compute_slots_busy"); n != 0 {
+		t.Errorf("%v slots are busy", n)
+	}
+	if n := metric(t, s, `texttax_rejected_total{reason="queue-full"}`); n != 1 {
+		t.Errorf("%v rejections are counted", n)
 	}
 	if n := metric(t, s, `texttax_requests_total{code="499",endpoint="sweep"}`); n != 1 {
 		t.Errorf("%v clients are counted as gone", n)
@@ -562,6 +567,7 @@ func TestRefusalsBeforeTheRouteCountForTheirEndpoint(t *testing.T) {
 	s := start(t, "--body-max", "1000")
 	ask(t, "POST", s.url+"/echo", make([]byte, 1001))
 	ask(t, "GET", s.url+"/sweep", nil)
+	settle(t, s)
 	for series, want := range map[string]float64{
 		`texttax_requests_total{code="413",endpoint="echo"}`:  1,
 		`texttax_requests_total{code="405",endpoint="sweep"}`: 1,

@@ -287,6 +287,15 @@ func TestAcceptedRequestsFinishWhileTheServerDrains(t *testing.T) {
 	}
 }
 
+// settle waits until all requests that have been answered are counted: an
+// answer is out before what it has cost is known.
+func settle(t testing.TB, s *server) {
+	t.Helper()
+	for metric(t, s, "texttax_requests_in_flight") != 1 { // the one that asks
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // metric returns the value of a series, as /metrics shows it: its name with
 // all its labels.
 func metric(t testing.TB, s *server, series string) float64 {
