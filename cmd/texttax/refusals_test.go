@@ -364,10 +364,10 @@ func TestAnswersAreCompressedOnlyIfBothSidesWant(t *testing.T) {
 	}
 }
 
-// dial opens a connection that ends with the test, and gives up in time.
-func dial(t testing.TB, s *server) *net.TCPConn {
+// dial opens a connection that ends with the test.
+func dial(t testing.TB, url string) *net.TCPConn {
 	t.Helper()
-	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	c, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -381,7 +381,7 @@ func dial(t testing.TB, s *server) *net.TCPConn {
 // exchange sends raw bytes on a connection of its own, and reads one answer.
 func exchange(t testing.TB, s *server, request string) (*http.Response, []byte) {
 	t.Helper()
-	c := dial(t, s)
+	c := dial(t, s.url)
 	if _, err := io.WriteString(c, request); err != nil {
 		t.Fatal(err)
 	}
@@ -441,7 +441,7 @@ func TestAChunkedBodyIsReadAndBounded(t *testing.T) {
 
 func TestABodyThatEndsEarlyIsMalformed(t *testing.T) {
 	s := start(t)
-	c := dial(t, s)
+	c := dial(t, s.url)
 	if _, err := io.WriteString(c, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 800\r\n\r\n12345678"); err != nil {
 		t.Fatal(err)
 	}
@@ -461,7 +461,7 @@ func TestABodyThatEndsEarlyIsMalformed(t *testing.T) {
 func TestAFullQueueIsRefusedWithARetryAfter(t *testing.T) {
 	s := start(t, "--queue-max", "0", "--slots", "1")
 	ctx, hangUp := context.WithCancel(t.Context())
-	slow, err := http.NewRequestWithContext(ctx, "POST", s.url+"/sweep?dataset=gbm42&lengths=20000:30000:100", nil)
+	slow, err := http.NewRequestWithContext(ctx, "POST", s.url+longestSweep, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -537,7 +537,7 @@ func TestARefusalDoesNotWaitForABodyThatNeverComes(t *testing.T) {
 
 func TestAConnectionIsUsedAgainAfterARefusal(t *testing.T) {
 	s := start(t)
-	c := dial(t, s)
+	c := dial(t, s.url)
 	in := bufio.NewReader(c)
 	for i := range 5 {
 		for request, status := range map[string]int{
