@@ -11,6 +11,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -372,9 +373,6 @@ func dial(t testing.TB, url string) *net.TCPConn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
 	return c.(*net.TCPConn)
 }
 
@@ -527,12 +525,10 @@ func TestABodyThatWasNeverInvitedIsNotWaitedFor(t *testing.T) {
 
 func TestARefusalDoesNotWaitForABodyThatNeverComes(t *testing.T) {
 	s := start(t)
-	began := time.Now()
+	// Nothing would end the wait: exchange keeps the connection open, and has all
+	// the patience of go test.
 	r, body := exchange(t, s, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 100000\r\n\r\nabc")
 	wantProblem(t, reply{r.StatusCode, r.Header, body}, 415, "", -1)
-	if waited := time.Since(began); waited > 10*time.Second { // exchange gives up after 20
-		t.Errorf("it took %v", waited)
-	}
 }
 
 func TestAConnectionIsUsedAgainAfterARefusal(t *testing.T) {
@@ -611,9 +607,10 @@ func TestTheLogHasOneLineForEachRequest(t *testing.T) {
 	if len(requests) != 2 {
 		t.Fatalf("%d lines:\n%s", len(requests), s.log)
 	}
-	for i, want := range []string{`"id":"mine","method":"POST","path":"/echo","status":200,"bytes_in":8,"bytes_out":8`, `"id":"yours","method":"GET","path":"/evil\nlevel=ERROR\"}","status":404`} {
-		if !strings.Contains(requests[i], want) {
-			t.Errorf("%s\nlacks %s", requests[i], want)
+	// In no order: a request may be logged after the answer to the next one.
+	for _, want := range []string{`"id":"mine","method":"POST","path":"/echo","status":200,"bytes_in":8,"bytes_out":8`, `"id":"yours","method":"GET","path":"/evil\nlevel=ERROR\"}","status":404`} {
+		if !slices.ContainsFunc(requests, func(line string) bool { return strings.Contains(line, want) }) {
+			t.Errorf("%q\nlacks %s", requests, want)
 		}
 	}
 }
