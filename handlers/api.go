@@ -31,12 +31,17 @@ var DefaultLimits = Limits{BodyBytes: 64 << 20, Bars: 10_000_000, Combos: 100_00
 // DefaultQueue is the number of requests that may wait for a compute slot.
 const DefaultQueue = 1024
 
+// DefaultMemory is what the bodies of all requests in flight may take in all.
+const DefaultMemory = 1 << 30
+
 // Config is what an API needs to know. Limits that are 0 are those of
-// DefaultLimits; a Queue of 0 lets no request wait.
+// DefaultLimits, and so is the Memory; a Queue of 0 lets no request wait.
 type Config struct {
 	Limits      Limits
-	Slots       int // goroutines in the kernel at a time, GOMAXPROCS at most; < 1 means that
-	Queue       int // requests that may wait for a slot
+	Slots       int   // goroutines in the kernel at a time, GOMAXPROCS at most; < 1 means that
+	Queue       int   // requests that may wait for a slot
+	Memory      int64 // bytes that all bodies in flight may take, with what is made of them
+	Deadlines   Deadlines
 	Compression Compression
 	Build       Build
 	Ready       func() bool // whether /readyz says yes; nil means always
@@ -55,6 +60,7 @@ type Build struct {
 type API struct {
 	config   Config
 	slots    *slots
+	memory   *memory
 	datasets datasets
 }
 
@@ -68,7 +74,7 @@ func New(config Config) *API {
 	limits.Bars = cmp.Or(limits.Bars, DefaultLimits.Bars)
 	limits.Combos = cmp.Or(limits.Combos, DefaultLimits.Combos)
 	limits.Work = cmp.Or(limits.Work, DefaultLimits.Work)
-	return &API{config: config, slots: newSlots(config.Slots, config.Queue), datasets: builtin()}
+	return &API{config: config, slots: newSlots(config.Slots, config.Queue), memory: newMemory(cmp.Or(config.Memory, DefaultMemory)), datasets: builtin()}
 }
 
 // Limits returns the limits in force.
@@ -82,6 +88,8 @@ func (a *API) State() middleware.State {
 		SlotsBusy:    a.slots.busy,
 		Datasets:     a.datasets.count,
 		DatasetBytes: a.datasets.bytes,
+		MemoryMax:    func() int64 { return a.memory.max },
+		MemoryBusy:   a.memory.reserved.Load,
 	}
 }
 

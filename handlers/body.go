@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 
@@ -24,9 +25,10 @@ const maxZstdWindow = 8 << 20
 
 // readBody reads the request's body into memory, its content encoding undone,
 // to where codec can decode it in place.
-func (a *API) readBody(r *http.Request, ex *middleware.Exchange, codec encoding.Codec, c *call) error {
-	c.wire = wireReader{body: r.Body, exchange: ex}
+func (a *API) readBody(w http.ResponseWriter, r *http.Request, ex *middleware.Exchange, codec encoding.Codec, c *call) error {
+	c.wire = wireReader{body: r.Body, exchange: ex, pace: pace{Deadlines: a.config.Deadlines, control: http.NewResponseController(w)}}
 	wire := &c.wire
+	defer wire.pace.done()
 	in, length := io.Reader(wire), r.ContentLength
 	coding := contentCoding(r.Header)
 	switch coding {
@@ -47,7 +49,9 @@ func (a *API) readBody(r *http.Request, ex *middleware.Exchange, codec encoding.
 		// The clock goes back to where it was when the body has been read.
 		defer ex.Clock.Enter(ex.Clock.Enter(middleware.Decompress))
 	}
-	err := c.in.read(in, length, a.config.Limits.BodyBytes, encoding.BodyOffset(codec, length))
+	err := c.in.read(in, length, a.config.Limits.BodyBytes, encoding.BodyOffset(codec, length), func(n int) error {
+		return c.reserved.grow(r.Context(), n, ex)
+	})
 	if err != nil {
 		return a.bodyError(err, wire, r, decoding)
 	}
@@ -73,7 +77,12 @@ func contentCoding(header http.Header) string {
 // bodyError says why a body could not be read.
 func (a *API) bodyError(err error, wire *wireReader, r *http.Request, decoding bool) error {
 	var tooLarge *http.MaxBytesError
+	var refused *refusal
 	switch {
+	case errors.As(err, &refused):
+		return refused
+	case errors.Is(wire.failure, os.ErrDeadlineExceeded):
+		return refuse(bodyTooSlow, fmt.Sprintf("beyond the first %v, a body must come at %d bytes a second", wire.pace.Grace, wire.pace.Rate))
 	case errors.Is(err, errOverLimit):
 		undone := ""
 		if decoding {
@@ -101,9 +110,11 @@ type wireReader struct {
 	body     io.Reader
 	exchange *middleware.Exchange
 	failure  error // what ended the body, if that was not its end
+	pace     pace
 }
 
 func (w *wireReader) Read(p []byte) (int, error) {
+	w.pace.next(w.exchange.BytesIn)
 	around := w.exchange.Clock.Enter(middleware.TransitIn)
 	n, err := w.body.Read(p)
 	w.exchange.Clock.Enter(around)

@@ -74,19 +74,26 @@ func (b *buffer) reserve(n, used int) {
 // read fills the buffer from in, beginning offset bytes into its memory. The
 // length is what the client declared, or -1; more than limit bytes are
 // errOverLimit. Memory grows with what has come, up to the length or limit and
-// never beyond.
-func (b *buffer) read(in io.Reader, length, limit int64, offset int) error {
+// never beyond; room is asked before it does, for a body of so many bytes.
+func (b *buffer) read(in io.Reader, length, limit int64, offset int, room func(n int) error) error {
 	most := limit + 1 // one byte more tells that there is more
-	room := int64(smallestBuffer)
+	first := int64(smallestBuffer)
 	if length >= 0 {
 		most = min(most, length)
-		room = min(length, trusted)
+		first = min(length, trusted)
 	}
-	b.reserve(offset+int(room), 0)
+	if err := room(int(first)); err != nil {
+		return err
+	}
+	b.reserve(offset+int(first), 0)
 	used := offset
 	for {
 		if used == len(b.memory) {
-			b.reserve(max(used+1, min(2*used, offset+int(most))), used)
+			next := max(used+1, min(2*used, offset+int(most)))
+			if err := room(next - offset); err != nil {
+				return err
+			}
+			b.reserve(next, used)
 		}
 		n, err := in.Read(b.memory[used:])
 		used += n

@@ -11,6 +11,9 @@ import (
 	"texttax/encoding"
 )
 
+// unbounded grants all memory that is asked for.
+func unbounded(int) error { return nil }
+
 func TestABufferHoldsWhatWasRead(t *testing.T) {
 	want := make([]byte, 300_001)
 	for i := range want {
@@ -26,7 +29,7 @@ func TestABufferHoldsWhatWasRead(t *testing.T) {
 					"half of the ask": iotest.HalfReader(bytes.NewReader(want[:size])),
 				} {
 					b := newBuffer(1)
-					if err := b.read(in, declared, int64(size), offset); err != nil || !bytes.Equal(b.bytes, want[:size]) {
+					if err := b.read(in, declared, int64(size), offset, unbounded); err != nil || !bytes.Equal(b.bytes, want[:size]) {
 						t.Errorf("%s, %d bytes, %d declared, offset %d: %d bytes, %v", name, size, declared, offset, len(b.bytes), err)
 					}
 					b.release()
@@ -42,7 +45,7 @@ func TestABufferStopsAtTheLimitAndNeverAllocatesBeyondIt(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		b := newBuffer(1)
-		err := b.read(endless{}, declared, limit, 0)
+		err := b.read(endless{}, declared, limit, 0, unbounded)
 		runtime.ReadMemStats(&after)
 		if !errors.Is(err, errOverLimit) {
 			t.Errorf("%s: %v", name, err)
@@ -61,7 +64,7 @@ func TestADeclaredLengthIsNotBelieved(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	b := newBuffer(1)
-	if err := b.read(bytes.NewReader(make([]byte, 10)), 1<<40, 1<<41, 0); err != nil {
+	if err := b.read(bytes.NewReader(make([]byte, 10)), 1<<40, 1<<41, 0, unbounded); err != nil {
 		t.Fatal(err)
 	}
 	runtime.ReadMemStats(&after)

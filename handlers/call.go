@@ -20,6 +20,8 @@ type call struct {
 	results kernel.Results
 	combos  []kernel.Params
 
+	reserved reservation
+
 	answer encoding.Codec
 }
 
@@ -33,6 +35,7 @@ func (c *call) release() {
 	c.request.Reset(encoding.Limits{})
 	c.in.release()
 	c.out.release()
+	c.reserved.release()
 	c.in, c.out, c.answer, c.wire = nil, nil, nil, wireReader{}
 	if cap(c.combos) > maxRetainedCombos || cap(c.results.PnL) > maxRetainedCombos {
 		c.combos, c.results = nil, kernel.Results{}
@@ -42,7 +45,7 @@ func (c *call) release() {
 
 // receive negotiates the formats, then reads and decodes the body. The call
 // must be released once its answer is out.
-func (a *API) receive(r *http.Request, ex *middleware.Exchange) (*call, error) {
+func (a *API) receive(w http.ResponseWriter, r *http.Request, ex *middleware.Exchange) (*call, error) {
 	contentType := ""
 	switch given := r.Header["Content-Type"]; len(given) {
 	case 0:
@@ -69,7 +72,8 @@ func (a *API) receive(r *http.Request, ex *middleware.Exchange) (*call, error) {
 	c.answer = answer
 	c.in, c.out = newBuffer(smallestBuffer), newBuffer(smallestBuffer)
 	c.request.Reset(encoding.Limits{Bars: a.config.Limits.Bars, Combos: a.config.Limits.Combos})
-	if err := a.readBody(r, ex, codec, c); err != nil {
+	c.reserved.memory = a.memory
+	if err := a.readBody(w, r, ex, codec, c); err != nil {
 		c.release()
 		return nil, err
 	}

@@ -20,6 +20,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 	yaml "github.com/pb33f/go-yaml"
@@ -105,7 +106,12 @@ func describedRouter(api *API, limits Limits) chi.Router {
 
 func describedServer(t *testing.T) (string, *API) {
 	t.Helper()
-	api := New(Config{Limits: DefaultLimits, Slots: 1, Queue: 0, Build: Build{"v0", "r0", "go0", "reference"}})
+	return describedServerOf(t, Config{Limits: DefaultLimits, Slots: 1, Queue: 0, Build: Build{"v0", "r0", "go0", "reference"}})
+}
+
+func describedServerOf(t *testing.T, config Config) (string, *API) {
+	t.Helper()
+	api := New(config)
 	server := httptest.NewServer(describedRouter(api, DefaultLimits))
 	t.Cleanup(server.Close)
 	return server.URL, api
@@ -468,6 +474,8 @@ func TestProblemsAreAsTheOpenAPIDocumentSays(t *testing.T) {
 	for _, p := range []provocation{
 		{reason: malformedBody, request: post("/sweep?lengths=6", "\x00\x00\x00\x00")},
 		{reason: malformedQuery, request: post("/sweep?dataset=gbm42&lengths=6:200", "")},
+		{reason: malformedHeader, request: post("/sweep?dataset=gbm42&lengths=6", "", TimeoutHeader, "soon")},
+		{reason: deadlinePassed, request: post("/sweep?dataset=gbm42&lengths=6:200:80", "", TimeoutHeader, "1e-9")},
 		{reason: conflict, request: post("/sweep?dataset=gbm42&lengths=6", `{"lengths":[6]}`, "Content-Type", jsonType)},
 		{reason: invalidValue, request: post("/sweep?lengths=6", `{"close":[100,null,101]}`, "Content-Type", jsonType)},
 		{reason: overLimit, request: post("/sweep?dataset=gbm42&lengths=6:200:100001", "")},
@@ -504,6 +512,38 @@ func TestProblemsAreAsTheOpenAPIDocumentSays(t *testing.T) {
 			t.Fatal(err)
 		}
 		check(t, provocation{reason: bodyTooLarge, request: post("/sweep", "")}, answer)
+	})
+
+	t.Run(string(bodyTooSlow), func(t *testing.T) {
+		base, _ := describedServerOf(t, Config{Limits: DefaultLimits, Deadlines: Deadlines{Grace: 20 * time.Millisecond, Rate: 16 << 10}})
+		connection, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer connection.Close()
+		if _, err := io.WriteString(connection, "POST /sweep HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.ReadResponse(bufio.NewReader(connection), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, provocation{reason: bodyTooSlow, request: post("/sweep", "")}, answer)
+	})
+
+	t.Run(string(memoryFull), func(t *testing.T) {
+		memoryWait = time.Millisecond
+		defer func() { memoryWait = 5 * time.Second }()
+		if err := api.memory.room.Acquire(t.Context(), api.memory.max); err != nil {
+			t.Fatal(err)
+		}
+		defer api.memory.room.Release(api.memory.max)
+		p := provocation{reason: memoryFull, request: post("/echo", string(little(1)))}
+		answer, err := http.DefaultClient.Do(p.request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, p, answer)
 	})
 
 	t.Run(string(queueFull), func(t *testing.T) {

@@ -29,7 +29,11 @@ const (
 	bodyTooLarge      reason = "body-too-large"
 	unsupportedType   reason = "unsupported-media-type"
 	unsupportedCoding reason = "unsupported-content-encoding"
+	malformedHeader   reason = "malformed-header"
+	bodyTooSlow       reason = "body-too-slow"
 	queueFull         reason = "queue-full"
+	memoryFull        reason = "memory-full"
+	deadlinePassed    reason = "deadline-passed"
 	clientGone        reason = "client-gone"
 	internal          reason = "internal-error"
 )
@@ -52,7 +56,11 @@ var reasons = map[reason]struct {
 	bodyTooLarge:      {http.StatusRequestEntityTooLarge, "The body is too large"},
 	unsupportedType:   {http.StatusUnsupportedMediaType, "The media type is not supported"},
 	unsupportedCoding: {http.StatusUnsupportedMediaType, "The content encoding is not supported"},
+	malformedHeader:   {http.StatusBadRequest, "A header is malformed"},
+	bodyTooSlow:       {http.StatusRequestTimeout, "The body comes too slowly"},
 	queueFull:         {http.StatusServiceUnavailable, "The service is busy"},
+	memoryFull:        {http.StatusServiceUnavailable, "The service is busy"},
+	deadlinePassed:    {http.StatusServiceUnavailable, "The deadline has passed"},
 	clientGone:        {middleware.StatusClientGone, "The client went away"},
 	internal:          {http.StatusInternalServerError, "The service failed"},
 }
@@ -182,7 +190,9 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	for _, name := range []string{"Content-Encoding", "Etag"} {
 		header.Del(name)
 	}
-	if r.ContentLength != 0 && !ex.BodyRead {
+	if why.reason == bodyTooSlow {
+		header.Set("Connection", "close") // the rest of the body is not waited for
+	} else if r.ContentLength != 0 && !ex.BodyRead {
 		leaveBody(w, r, ex)
 	}
 	switch why.reason {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"time"
 
 	kgzip "github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -62,6 +63,12 @@ func (a *API) write(w http.ResponseWriter, mediaType string, status int, body []
 	ex := middleware.From(w)
 	// First, so that the phases before it end with what the header says.
 	ex.Clock.Enter(middleware.TransitOut)
+	control := http.NewResponseController(w)
+	if d := a.config.Deadlines; d.Grace > 0 {
+		// A connection that has no deadlines can't be held to one.
+		_ = control.SetWriteDeadline(time.Now().Add(d.Grace + d.allowance(int64(len(body)))))
+		defer func() { _ = control.SetWriteDeadline(time.Time{}) }()
+	}
 	header := w.Header()
 	// One allocation for the three, in each the room for just its own value.
 	values := []string{mediaType, strconv.Itoa(len(body)), ex.Clock.ServerTiming()}
@@ -73,7 +80,7 @@ func (a *API) write(w http.ResponseWriter, mediaType string, status int, body []
 	if err == nil {
 		// Without it a small answer leaves after the handler has returned, and
 		// transit_out would not see it.
-		err = http.NewResponseController(w).Flush()
+		err = control.Flush()
 	}
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
 		// The answer broke off: so must the connection.

@@ -133,7 +133,7 @@ func (s *slots) await(ctx context.Context, w *waiter, t *turn) error {
 		s.queue = slices.Delete(s.queue, i, i+1)
 		s.waiting.Add(-1)
 		s.grant() // who is behind may want less
-		return &refusal{reason: clientGone, index: -1, cause: context.Cause(ctx)}
+		return ended(ctx)
 	}
 	s.free += w.got
 	t.take(w.got)

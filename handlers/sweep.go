@@ -30,7 +30,12 @@ func (a *API) sweep(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	c, err := a.receive(r, ex)
+	ctx, cancel, err := a.deadline(r)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	c, err := a.receive(w, r, ex)
 	if err != nil {
 		return err
 	}
@@ -47,12 +52,12 @@ func (a *API) sweep(w http.ResponseWriter, r *http.Request) error {
 	}
 
 	ex.Clock.Enter(middleware.Queue)
-	turn, err := a.slots.acquire(r.Context(), kernel.Workers(len(p.series), len(p.combos)), p.work)
+	turn, err := a.slots.acquire(ctx, kernel.Workers(len(p.series), len(p.combos)), p.work)
 	if err != nil {
 		return err
 	}
 	ex.Clock.Enter(middleware.Compute)
-	away, err := compute(r.Context(), p, turn, &c.results)
+	away, err := compute(ctx, p, turn, &c.results)
 	ex.Clock.Move(middleware.Compute, middleware.Queue, away)
 	if err != nil {
 		return err
@@ -76,7 +81,7 @@ func compute(ctx context.Context, p plan, turn *turn, out *kernel.Results) (away
 	s := kernel.Sweeper{Workers: turn.held, Yield: func(workers int) { turn.yield(ctx, workers) }}
 	err = s.Sweep(ctx, p.series, p.combos, p.fee, out)
 	if err != nil && ctx.Err() != nil {
-		return 0, &refusal{reason: clientGone, index: -1, cause: err}
+		return 0, ended(ctx)
 	}
 	return 0, err
 }

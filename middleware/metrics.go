@@ -22,6 +22,8 @@ const (
 	SlotsBusyMetric     = "texttax_compute_slots_busy"
 	DatasetsMetric      = "texttax_datasets"
 	DatasetBytesMetric  = "texttax_dataset_bytes"
+	MemoryMetric        = "texttax_body_memory_bytes"
+	MemoryBusyMetric    = "texttax_body_memory_reserved_bytes"
 	BuildInfoMetric     = "texttax_build_info"
 )
 
@@ -199,6 +201,8 @@ type State struct {
 	SlotsBusy    func() int   // compute slots in use
 	Datasets     func() int   // preloaded series
 	DatasetBytes func() int64 // memory of the preloaded series
+	MemoryMax    func() int64 // memory for bodies in flight, in all
+	MemoryBusy   func() int64 // memory reserved for bodies in flight
 }
 
 // RegisterState registers gauges of the state, and the build's labels as
@@ -212,6 +216,8 @@ func RegisterState(registry prometheus.Registerer, s State, build map[string]str
 	gauge(SlotsBusyMetric, "Compute slots in use.", func() float64 { return float64(s.SlotsBusy()) })
 	gauge(DatasetsMetric, "Preloaded series.", func() float64 { return float64(s.Datasets()) })
 	gauge(DatasetBytesMetric, "Memory of the preloaded series.", func() float64 { return float64(s.DatasetBytes()) })
+	gauge(MemoryMetric, "Memory for the bodies of all requests in flight, in bytes.", func() float64 { return float64(s.MemoryMax()) })
+	gauge(MemoryBusyMetric, "Memory reserved for the bodies of requests in flight, in bytes.", func() float64 { return float64(s.MemoryBusy()) })
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: BuildInfoMetric, Help: "Always 1; the labels tell the build.", ConstLabels: build})
 	info.Set(1)
 	registry.MustRegister(info)

@@ -642,3 +642,140 @@ func TestTheLogHasOneLineForEachRequest(t *testing.T) {
 		}
 	}
 }
+
+func TestASlowBodyIsCutOff(t *testing.T) {
+	s := start(t, "--transfer-grace", "200ms", "--transfer-rate", "1MiB")
+	for name, request := range map[string]string{
+		"never begins": "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 800\r\n\r\n",
+		"stops":        "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 800\r\n\r\n12345678",
+		"chunked":      "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n12345678\r\n",
+		"compressed":   "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\nContent-Length: 800\r\n\r\n\x1f\x8b",
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer, body := exchange(t, s, request)
+			p := wantProblem(t, reply{answer.StatusCode, answer.Header, body}, 408, "", -1)
+			if !answer.Close || !strings.Contains(p.Detail, "beyond the first 200ms") {
+				t.Errorf("connection closes: %t; %s", answer.Close, p.Detail)
+			}
+		})
+	}
+	t.Run("a byte at a time", func(t *testing.T) {
+		c := dial(t, s.url)
+		if _, err := io.WriteString(c, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 80000\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		sent := 0
+		go func() {
+			for ; ; sent++ {
+				if _, err := c.Write([]byte{1}); err != nil {
+					return
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}()
+		answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(answer.Body)
+		wantProblem(t, reply{answer.StatusCode, answer.Header, body}, 408, "", -1)
+	})
+	// A connection is as good as new after a body that came in time.
+	c := dial(t, s.url)
+	in := bufio.NewReader(c)
+	for range 3 {
+		if _, err := c.Write(append([]byte("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\n"), octets(1)...)); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.ReadResponse(in, nil)
+		if err != nil || answer.StatusCode != 200 {
+			t.Fatal(answer, err)
+		}
+		_, _ = io.Copy(io.Discard, answer.Body)
+		time.Sleep(300 * time.Millisecond) // beyond the grace
+	}
+	stillServes(t, s)
+}
+
+// A sweep that lasts longer than the time a body may take is not cut off.
+func TestTheBodysDeadlineIsNotTheSweeps(t *testing.T) {
+	s := start(t, "--transfer-grace", "50ms", "--transfer-rate", "1MiB")
+	r := ask(t, "POST", s.url+"/sweep?dataset=gbm42&lengths=4000", octets()) // by the reference
+	if r.status != 200 {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	if took := timings(t, r.header.Get("Server-Timing"))["compute"]; took < 0.05 {
+		t.Logf("the sweep took only %v s, so that nothing was seen", took)
+	}
+}
+
+func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
+	s := start(t, "--transfer-grace", "200ms", "--transfer-rate", "1GiB")
+	c := dial(t, s.url)
+	body := make([]byte, 32<<20) // more than socket buffers hold
+	if _, err := c.Write(append(fmt.Appendf(nil, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", len(body)), body...)); err != nil {
+		t.Fatal(err)
+	}
+	settle(t, s) // or it would be in flight for ever
+	if n := metric(t, s, `texttax_requests_total{code="499",endpoint="echo"}`); n != 1 {
+		t.Errorf("%v clients are counted as gone", n)
+	}
+	stillServes(t, s)
+}
+
+func TestADeadlineEndsASweep(t *testing.T) {
+	s := start(t, "--request-timeout", "100ms")
+	r := ask(t, "POST", s.url+longestSweep, nil)
+	if p := wantProblem(t, r, 503, "", -1); !strings.HasSuffix(p.Type, "deadline-passed") || r.header.Get("Retry-After") == "" {
+		t.Errorf("%s", r.body)
+	}
+	settle(t, s)
+	if n := metric(t, s, "texttax_compute_slots_busy"); n != 0 {
+		t.Errorf("%v slots are busy", n)
+	}
+
+	patient := start(t)
+	r = ask(t, "POST", patient.url+longestSweep, nil, "X-Request-Timeout", "0.1")
+	wantProblem(t, r, 503, "", -1)
+	for _, bad := range []string{"", "0", "-1", "NaN", "soon", "1, 2"} {
+		r := ask(t, "POST", patient.url+"/sweep?dataset=gbm42&lengths=6", nil, "X-Request-Timeout", bad)
+		if p := wantProblem(t, r, 400, "", -1); !strings.Contains(p.Detail, "X-Request-Timeout") {
+			t.Errorf("%q: %s", bad, p.Detail)
+		}
+	}
+	for _, good := range []string{"60", "1e9", "1e300", "0.5e2"} {
+		if r := ask(t, "POST", patient.url+"/sweep?dataset=gbm42&lengths=6", nil, "X-Request-Timeout", good); r.status != 200 {
+			t.Errorf("%q: %d %s", good, r.status, r.body)
+		}
+	}
+}
+
+// Bodies in flight have a budget: one that does not fit waits for another to be
+// done, and nothing is lost of it.
+func TestBodiesWaitForMemory(t *testing.T) {
+	const size = 3 << 20
+	s := start(t, "--body-max", "4MiB", "--memory-max", "32MiB") // one such body, not two
+	first := dial(t, s.url)
+	header := fmt.Sprintf("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", size)
+	if _, err := io.WriteString(first, header+"12345678"); err != nil {
+		t.Fatal(err)
+	}
+	for metric(t, s, "texttax_body_memory_reserved_bytes") == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	answered := make(chan reply)
+	go func() {
+		answered <- ask(t, "POST", s.url+"/echo", make([]byte, size))
+	}()
+	for metric(t, s, "texttax_requests_in_flight") < 3 { // with the one that asks
+		time.Sleep(time.Millisecond)
+	}
+	_ = first.Close()
+	if r := <-answered; r.status != 200 || len(r.body) != size {
+		t.Errorf("%d, %d bytes", r.status, len(r.body))
+	}
+	settle(t, s)
+	if n := metric(t, s, "texttax_body_memory_reserved_bytes"); n != 0 {
+		t.Errorf("%v bytes are reserved in the end", n)
+	}
+}

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"sync"
@@ -28,6 +31,12 @@ type serveCommand struct {
 	WorkMax   int64 `default:"20000000000" help:"Most work of a sweep, in bars x combos. A combo with windows of more than about 2,000 bars counts for many: half of the terms of its sums."`
 	Slots     int   `default:"0" help:"Goroutines that compute at a time, over all requests; at most one a core, which is what 0 means."`
 	QueueMax  int   `default:"1024" help:"Most requests that wait for a compute slot; beyond it the answer is 503. Sweeps take turns, so that a long one does not keep the short ones waiting."`
+
+	MemoryMax size `default:"0" help:"Memory for the bodies of all requests in flight, at 8 bytes for each of a body. Beyond it bodies wait, and then the answer is 503. Unless GOMEMLIMIT is set, the garbage collector aims to stay within this and 256 MiB more. 0 means 1GiB, or what one body of --body-max takes if that is more."`
+
+	RequestTimeout time.Duration `default:"1m" help:"Longest time for a sweep, waiting included; beyond it the answer is 503. A client can ask for less in X-Request-Timeout, in seconds. 0 is no limit."`
+	TransferGrace  time.Duration `default:"20s" help:"Time that a body may take to arrive, and an answer to be read, whatever its length. 0 is no limit."`
+	TransferRate   size          `default:"16KiB" help:"Bytes a second that a body must arrive at, and an answer be read at, beyond the grace; a slower body is answered 408."`
 
 	Compress handlers.Compression `default:"off" enum:"off,text,all" help:"Answers to compress when the client's Accept-Encoding asks for it: off, text (JSON only) or all."`
 
@@ -81,6 +90,12 @@ func (c *serveCommand) Validate() error {
 	if len(c.Listen) == 0 || slices.Contains(c.Listen, "") {
 		return errors.New("--listen needs an address, such as 127.0.0.1:8080")
 	}
+	if c.MemoryMax != 0 && int64(c.MemoryMax) < handlers.MemoryFor(int64(c.BodyMax)) {
+		return fmt.Errorf("--memory-max must be at least %d, which a body of --body-max may take, not %d", handlers.MemoryFor(int64(c.BodyMax)), c.MemoryMax)
+	}
+	if c.RequestTimeout < 0 || c.TransferGrace < 0 || c.TransferRate < 0 {
+		return errors.New("--request-timeout, --transfer-grace and --transfer-rate must not be negative")
+	}
 	if c.Slots < 0 || c.QueueMax < 0 {
 		return errors.New("--slots and --queue-max must not be negative")
 	}
@@ -93,11 +108,18 @@ func (c *serveCommand) Validate() error {
 // Run serves until ctx ends, then drains.
 func (c *serveCommand) Run(ctx context.Context, out streams) error {
 	log := newLog(c.LogFormat, c.LogLevel, out.stderr)
+	memory := cmp.Or(int64(c.MemoryMax), max(handlers.DefaultMemory, handlers.MemoryFor(int64(c.BodyMax))))
+	if os.Getenv("GOMEMLIMIT") == "" {
+		const beside = 256 << 20 // for all but bodies
+		debug.SetMemoryLimit(memory + beside)
+	}
 	var ready atomic.Bool
 	s := newStack(handlers.Config{
 		Limits:      handlers.Limits{BodyBytes: int64(c.BodyMax), Bars: c.BarsMax, Combos: c.CombosMax, Work: c.WorkMax},
 		Slots:       c.Slots,
 		Queue:       c.QueueMax,
+		Memory:      memory,
+		Deadlines:   handlers.Deadlines{Request: c.RequestTimeout, Grace: c.TransferGrace, Rate: int64(c.TransferRate)},
 		Compression: c.Compress,
 		Build:       handlers.Build(buildInfo()),
 		Ready:       ready.Load,
