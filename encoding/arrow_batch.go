@@ -125,7 +125,7 @@ func (p *part) read(m message, c *column, rows int64, nodes, buffers, variadics 
 		}
 		return m.body[offset:][:length:length]
 	}
-	if bitmap := take(first); bitmap != nil {
+	if bitmap := take(first); bitmap != nil && !isPackedNothing(bitmap, packing) {
 		if !p.validity.set(bitmap, (rows+7)/8, packing) {
 			return malformed("a validity bitmap of the batch at byte %d does not fit its %d rows", m.at, rows)
 		}
@@ -136,6 +136,13 @@ func (p *part) read(m message, c *column, rows int64, nodes, buffers, variadics 
 		return malformed("a column of the batch at byte %d has a buffer whose length does not fit its %d rows", m.at, rows)
 	}
 	return nil
+}
+
+// isPackedNothing tells whether a buffer is a compressed one of no bytes: the
+// length 0 and nothing behind it, as Arrow's Java library writes it where
+// others leave the buffer out.
+func isPackedNothing(raw []byte, packing compression) bool {
+	return packing != uncompressed && len(raw) == 8 && binary.LittleEndian.Uint64(raw) == 0
 }
 
 // set makes b the buffer of raw bytes in which so many bytes are needed. A
