@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	flatbuffers "github.com/google/flatbuffers/go"
 
@@ -234,13 +233,10 @@ func TestArrowBoundsSchemas(t *testing.T) {
 		"10,000 levels":                              nested(10_000, 1),
 	} {
 		var req Request
-		begin := time.Now()
+		// The bound, and not the end of all the work, must be what refuses them.
 		err := decodeWatched(t, body, Limits{}, &req)
-		if err == nil || err.Kind != Malformed {
+		if err == nil || err.Kind != Malformed || !strings.Contains(err.Error(), "more fields than it has") {
 			t.Errorf("%s: got %v, want it malformed", name, err)
-		}
-		if took := time.Since(begin); took > time.Second {
-			t.Errorf("%s: took %v", name, took)
 		}
 	}
 

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -150,10 +151,12 @@ func (r *msgpackReader) series(req *Request) error {
 // becomes NaN and is reported to invalid.
 func decodeMsgpackFloats(dst []float64, b []byte, invalid func(index int, detail string)) int {
 	pos := 0
-	for i := range dst {
-		if b[pos] == 0xcb {
-			dst[i] = math.Float64frombits(binary.BigEndian.Uint64(b[pos+1:]))
-			pos += 9
+	for i := 0; i < len(dst); {
+		if b[pos] == msgpackFloat64Tag {
+			run := float64Run(b[pos:], uint64(len(dst)-i))
+			copyBigEndian(dst[i:][:run], b[pos:])
+			i += run
+			pos += 9 * run
 			continue
 		}
 		h, _ := readMsgpackHead(b[pos:])
@@ -161,9 +164,29 @@ func decodeMsgpackFloats(dst []float64, b []byte, invalid func(index int, detail
 		if dst[i] = v; detail != "" {
 			invalid(i, detail)
 		}
+		i++
 		pos += msgpackSize(b[pos:])
 	}
 	return pos
+}
+
+// copyBigEndian fills dst with the float64s that b begins with, each behind its
+// tag.
+func copyBigEndian(dst []float64, b []byte) {
+	for ; len(dst) >= 8; dst, b = dst[8:], b[8*9:] {
+		to, from := (*[8]float64)(dst), (*[8 * 9]byte)(b)
+		to[0] = math.Float64frombits(binary.BigEndian.Uint64(from[1:]))
+		to[1] = math.Float64frombits(binary.BigEndian.Uint64(from[10:]))
+		to[2] = math.Float64frombits(binary.BigEndian.Uint64(from[19:]))
+		to[3] = math.Float64frombits(binary.BigEndian.Uint64(from[28:]))
+		to[4] = math.Float64frombits(binary.BigEndian.Uint64(from[37:]))
+		to[5] = math.Float64frombits(binary.BigEndian.Uint64(from[46:]))
+		to[6] = math.Float64frombits(binary.BigEndian.Uint64(from[55:]))
+		to[7] = math.Float64frombits(binary.BigEndian.Uint64(from[64:]))
+	}
+	for i := range dst {
+		dst[i] = math.Float64frombits(binary.BigEndian.Uint64(b[9*i+1:]))
+	}
 }
 
 // msgpackSize returns the bytes of the value that b begins with, which must
@@ -294,9 +317,19 @@ func (w *msgpackWriter) floats(floats []float64, bin bool) {
 		return
 	}
 	_ = w.library.EncodeArrayLen(len(floats))
-	for _, v := range floats {
-		w.out = append(w.out, 0xcb)
-		w.out = binary.BigEndian.AppendUint64(w.out, math.Float64bits(v))
+	start := len(w.out)
+	w.out = slices.Grow(w.out, 9*len(floats))[:start+9*len(floats)]
+	to := w.out[start:]
+	for ; len(floats) >= 8; floats, to = floats[8:], to[8*9:] {
+		block := (*[8 * 9]byte)(to)
+		for k, v := range (*[8]float64)(floats) {
+			block[9*k] = msgpackFloat64Tag
+			binary.BigEndian.PutUint64(block[9*k+1:], math.Float64bits(v))
+		}
+	}
+	for k, v := range floats {
+		to[9*k] = msgpackFloat64Tag
+		binary.BigEndian.PutUint64(to[9*k+1:], math.Float64bits(v))
 	}
 }
 

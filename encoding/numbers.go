@@ -28,6 +28,12 @@ func view[T wireNumber](b []byte) ([]T, bool) {
 	return unsafe.Slice((*T)(address), uintptr(len(b))/size), true
 }
 
+// LittleEndian returns the bytes of a series as the octet format has them,
+// without copying, or false where this machine keeps them otherwise.
+func LittleEndian(series []float64) ([]byte, bool) {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(series))), 8*len(series)), littleEndian
+}
+
 // copyNumbers fills dst with the little-endian numbers in src, which must be
 // of just the right length.
 func copyNumbers[T wireNumber](dst []T, src []byte) {

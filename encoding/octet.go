@@ -32,8 +32,14 @@ const (
 // length, in memory that is 8-aligned, so that the numbers within are aligned
 // and Decode need not copy them.
 func BodyOffset(codec Codec, length int64) int {
-	if codec == Octet && length%8 == frameHeader%8 {
-		return 8 - frameHeader%8
+	switch codec {
+	case Octet:
+		if length%8 == frameHeader%8 {
+			return 8 - frameHeader%8
+		}
+	case MessagePack, MessagePackBin:
+		// A map whose first key is close, and a bin with a length of 32 bits.
+		return 8 - (1+1+len("close")+5)%8
 	}
 	return 0
 }

@@ -39,12 +39,15 @@ func (a *API) echo(w http.ResponseWriter, r *http.Request) error {
 	}
 
 	ex.Clock.Enter(middleware.Encode)
-	c.out.reserve(len(c.in.bytes), 0) // what it will be, if the answer is in the same format
-	answer, err := c.answer.Append(c.out.empty(), &encoding.Request{Close: series, Packed: req.Packed})
-	if err != nil {
-		return err
+	answer, inPlace := encoding.LittleEndian(series)
+	if c.answer != encoding.Octet || !inPlace {
+		c.out.reserve(len(c.in.bytes), 0) // what it will be, if the answer is in the same format
+		answer, err = c.answer.Append(c.out.empty(), &encoding.Request{Close: series, Packed: req.Packed})
+		if err != nil {
+			return err
+		}
+		c.out.set(answer)
 	}
-	c.out.set(answer)
 	a.send(w, r, c.answer, answer)
 	return nil
 }

@@ -60,13 +60,14 @@ func (a *API) compresses() bool {
 // write sends one whole answer and waits until the operating system has it.
 func (a *API) write(w http.ResponseWriter, mediaType string, status int, body []byte) {
 	ex := middleware.From(w)
+	// First, so that the phases before it end with what the header says.
+	ex.Clock.Enter(middleware.TransitOut)
 	header := w.Header()
 	// One allocation for the three, in each the room for just its own value.
 	values := []string{mediaType, strconv.Itoa(len(body)), ex.Clock.ServerTiming()}
 	header["Content-Type"] = values[0:1:1]
 	header["Content-Length"] = values[1:2:2]
 	header["Server-Timing"] = values[2:3:3]
-	ex.Clock.Enter(middleware.TransitOut)
 	w.WriteHeader(status)
 	_, err := w.Write(body)
 	if err == nil {

@@ -176,9 +176,9 @@ type filteredPass struct {
 	sides      []sides      // of the chunk: of the combos of its first tile, of its second and so on
 	workspaces []*workspace // one a worker
 
-	filtered atomic.Int64 // shares of the chunk's tiles that have been taken
-	played   atomic.Int64 // groups of combos that have been taken
-	barrier  barrier
+	taken   atomic.Int64 // shares of the chunk's tiles that have been taken
+	played  atomic.Int64 // groups of combos that have been taken
+	barrier barrier
 }
 
 // giveBack lets go of the caller's combos. The rest is bounded by the lag, the
@@ -248,7 +248,7 @@ func (p *filteredPass) prepare(places []int, workers int) {
 			w.tile.sums = alignedFloats(need)
 		}
 	}
-	p.filtered.Store(0)
+	p.taken.Store(0)
 	p.played.Store(0)
 	p.barrier.arrived.Store(0)
 }
@@ -261,7 +261,7 @@ func (p *filteredPass) work(number int, m *meter) {
 	for begin := 0; begin < len(p.close); begin += p.chunk * tileBars {
 		tiles := min(p.chunk, tilesOf(len(p.close)-begin))
 		for !m.poll() {
-			task := int(p.filtered.Add(1) - 1)
+			task := int(p.taken.Add(1) - 1)
 			if task >= tiles*shares {
 				break
 			}
@@ -277,7 +277,7 @@ func (p *filteredPass) work(number int, m *meter) {
 				p.play(&p.chosen[i], w, begin, tiles)
 			}
 		}
-		p.barrier.wait(p.count, &p.stop, &p.filtered)
+		p.barrier.wait(p.count, &p.stop, &p.taken)
 		if p.stop.Load() {
 			return
 		}

@@ -34,11 +34,11 @@
 // The reference (reference.go) is these definitions line for line. Sweep
 // decides most bars by a linear filter with a proven error bound instead
 // (filter.go), over tiles of bars (tile.go, blocked.go), and what the bound
-// leaves open by the reference's own arithmetic (exact.go). The inner loops
-// are in Go, AVX2 and AVX-512 (simd_*), the last two written by the generator
-// in asmgen and left out under the build tag purego. All give the reference's
-// bits for every series; windows beyond the filters, and very short series,
-// are left to the reference itself.
+// leaves open by the reference's own arithmetic (exact.go); then it trades on
+// the sides (play.go). The inner loops are in Go, AVX2 and AVX-512 (simd_*),
+// the last two written by the generator in asmgen and left out under the build
+// tag purego. All give the reference's bits for every series; windows beyond
+// the filters, and very short series, are left to the reference itself.
 //
 // Nothing depends on addresses, alignment, the number of workers or
 // GOMAXPROCS: the same input gives the same bits.

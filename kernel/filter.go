@@ -76,7 +76,8 @@ import (
 // # The decision
 //
 // If the computed N S4 is above (1) + (2) + (3), then HMA3 > HMA in the
-// reference's own arithmetic; if it is below minus that, HMA3 < HMA. Second
+// reference's own arithmetic; if it is below minus that, HMA3 < HMA. Where it is
+// hardly above, an implementation may leave the bar undecided. Second
 // order effects are below 1e-9 of the bound for windows up to maxLag; slack
 // covers them and the rounding of the bound itself. tiny covers results that
 // underflow, each of which errs by less than 2^-1074. Closes beyond hugeClose

@@ -137,7 +137,8 @@ func (m *Metrics) Begin(*Exchange) { m.inFlight.Inc() }
 
 // End implements Observer.
 func (m *Metrics) End(ex *Exchange) {
-	m.inFlight.Dec()
+	// Last, so that whoever sees no request in flight sees all of them counted.
+	defer m.inFlight.Dec()
 	endpoint := m.endpoint(ex)
 	m.requests.WithLabelValues(endpoint, m.statuses.label(ex.Status)).Inc()
 	if ex.Panicked {

@@ -2,7 +2,7 @@ package main
 
 import (
 	"bufio"
-	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"os"
@@ -35,7 +35,17 @@ type process struct {
 
 func startProcess(t *testing.T, path string, args ...string) *process {
 	t.Helper()
-	p := &process{Cmd: exec.Command(path, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...), stderr: new(lockedBuffer), ended: make(chan error, 1)}
+	ctx := t.Context()
+	if deadline, ok := t.Deadline(); ok {
+		// A process that goes on for ever ends in time for the tests to say so.
+		early, cancel := context.WithDeadline(ctx, deadline.Add(-5*time.Second))
+		t.Cleanup(cancel)
+		ctx = early
+	}
+	p := &process{
+		Cmd:    exec.CommandContext(ctx, path, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...),
+		stderr: new(lockedBuffer), ended: make(chan error, 1),
+	}
 	stdout, err := p.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -61,23 +71,37 @@ func (p *process) signal(t *testing.T, s os.Signal) {
 	}
 }
 
-func (p *process) wait(t *testing.T) error {
+// drains sends the first signal, and returns once it is acted on.
+func (p *process) drains(t *testing.T, s os.Signal) {
 	t.Helper()
-	select {
-	case err := <-p.ended:
-		return err
-	case <-time.After(20 * time.Second):
-		t.Fatalf("the process goes on\n%s", p.stderr)
-		return nil
+	p.signal(t, s)
+	for !strings.Contains(p.stderr.String(), "draining") {
+		if len(p.ended) > 0 {
+			t.Fatalf("the process ended with %v\n%s", <-p.ended, p.stderr)
+		}
+		time.Sleep(time.Millisecond)
 	}
 }
 
-// longSweep starts a request that takes a while, and returns once it computes.
-func longSweep(t *testing.T, p *process, query string) <-chan string {
+// killed checks that a signal ends the process, without any word of its own.
+func (p *process) killed(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	err := <-p.ended
+	if status, ok := p.ProcessState.Sys().(syscall.WaitStatus); !ok || !status.Signaled() || status.Signal() != s {
+		t.Errorf("the process ended with %v\n%s", err, p.stderr)
+	}
+}
+
+// longestSweep is a sweep of about as much work as the limits allow: it is not
+// done before it is stopped.
+const longestSweep = "/sweep?dataset=gbm42&lengths=20000:119999:100000"
+
+// longSweep starts a request that takes long, and returns once it computes.
+func longSweep(t *testing.T, p *process) <-chan string {
 	t.Helper()
 	answer := make(chan string, 1)
 	go func() {
-		r, err := client.Post(p.url+"/sweep?dataset=gbm42&"+query, "", nil)
+		r, err := client.Post(p.url+longestSweep, "", nil)
 		if err != nil {
 			answer <- err.Error()
 			return
@@ -90,58 +114,71 @@ func longSweep(t *testing.T, p *process, query string) <-chan string {
 		}
 		answer <- string(body)
 	}()
-	for {
-		r, err := http.Get(p.url + "/metrics")
-		if err != nil {
-			t.Fatal(err)
+	for metric(t, &server{url: p.url}, "texttax_compute_slots_busy") == 0 {
+		if len(answer) > 0 {
+			t.Fatalf("the sweep was over before it was seen to begin: %.200s", <-answer)
 		}
-		text, err := io.ReadAll(r.Body)
-		_ = r.Body.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Contains(text, []byte("\ntexttax_compute_slots_busy 0\n")) {
-			return answer
-		}
+		time.Sleep(time.Millisecond)
 	}
+	return answer
 }
 
 func TestSIGTERMDrainsAndASecondSignalStopsAtOnce(t *testing.T) {
 	path := buildBinary(t)
 	t.Run("drain", func(t *testing.T) {
 		p := startProcess(t, path, "--drain-delay", "0s")
-		answer := longSweep(t, p, "lengths=6,3000") // the long one is left to the slow kernel
+		accepted := hold(t, p.url)
 		p.signal(t, syscall.SIGTERM)
-		if got := <-answer; !strings.HasPrefix(got, `{"pnl":[-5165.584357716994,`) {
-			t.Errorf("the accepted request got %.200s", got)
-		}
-		if err := p.wait(t); err != nil {
+		untilClosed(p.url)
+		accepted.finish(t)
+		if err := <-p.ended; err != nil {
 			t.Errorf("the process ended with %v\n%s", err, p.stderr)
 		}
 	})
 	t.Run("second signal", func(t *testing.T) {
-		p := startProcess(t, path)
-		longSweep(t, p, "lengths=10000:20000:50")
+		p := startProcess(t, path, "--drain-delay", "0s", "--drain-timeout", "1h")
+		longSweep(t, p)
+		p.drains(t, syscall.SIGTERM)
 		p.signal(t, syscall.SIGTERM)
-		for !strings.Contains(p.stderr.String(), "draining") {
-			time.Sleep(time.Millisecond)
-		}
-		p.signal(t, syscall.SIGTERM)
-		if err := p.wait(t); err == nil {
-			t.Error("the process ended as if all were well")
-		}
+		p.killed(t, syscall.SIGTERM)
 	})
 	t.Run("drain timeout", func(t *testing.T) {
 		p := startProcess(t, path, "--drain-delay", "0s", "--drain-timeout", "100ms")
-		answer := longSweep(t, p, "lengths=10000:20000:50")
+		answer := longSweep(t, p)
 		p.signal(t, os.Interrupt)
-		if err := p.wait(t); p.ProcessState.ExitCode() != 1 || !strings.Contains(p.stderr.String(), "cut off") {
+		if err := <-p.ended; p.ProcessState.ExitCode() != 1 || !strings.Contains(p.stderr.String(), "cut off") {
 			t.Errorf("the process ended with %v\n%s", err, p.stderr)
 		}
 		if got := <-answer; strings.HasPrefix(got, "{") {
 			t.Errorf("the request that was cut off got %.200s", got)
 		}
 	})
+}
+
+func TestReadinessFailsBeforeTheListenersClose(t *testing.T) {
+	// With a delay that outlasts the test, they can't have closed yet when
+	// whatever is slow comes.
+	p := startProcess(t, buildBinary(t), "--drain-delay", "1h")
+	if r := ask(t, "GET", p.url+"/readyz", nil); r.status != 200 {
+		t.Fatalf("status %d before the end", r.status)
+	}
+	p.drains(t, syscall.SIGTERM)
+	r, err := client.Get(p.url + "/readyz")
+	if err != nil {
+		t.Fatalf("the listener closed without failing /readyz: %v", err)
+	}
+	_ = r.Body.Close()
+	if r.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("status %d", r.StatusCode)
+	}
+	if !r.Close {
+		t.Error("a client would keep the connection for a next request")
+	}
+	if r := ask(t, "POST", p.url+"/echo", octets(1)); r.status != 200 { // on a connection of its own
+		t.Errorf("a request within the delay: %d %s", r.status, r.body)
+	}
+	p.signal(t, syscall.SIGTERM)
+	p.killed(t, syscall.SIGTERM)
 }
 
 func TestABusyPortEndsTheProcessWithStatus1(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,6 +47,7 @@ func TestServerTimingAndMetricsTellTheSame(t *testing.T) {
 		before := time.Now()
 		r := ask(t, "POST", s.url+"/sweep?lengths=6,20", body, "Content-Type", f.mediaType, "Accept", "application/octet-stream")
 		wall := time.Since(before).Seconds()
+		settle(t, s)
 		shown := timings(t, r.header.Get("Server-Timing"))
 		sum := shown["encode"]
 		for _, phase := range []string{"transit_in", "decode", "queue", "compute"} {
@@ -66,8 +66,7 @@ func TestServerTimingAndMetricsTellTheSame(t *testing.T) {
 			t.Errorf("%s: the phases add up to %v s of the client's %v s: %v", f.name, sum, wall, shown)
 		}
 	}
-	// The clock goes on a little in encode after the header has been made.
-	if kept := metric(t, s, `texttax_phase_duration_seconds_sum{endpoint="sweep",format="octet",phase="encode"}`); kept < encoded-1e-8 || kept > encoded+0.05 {
+	if kept := metric(t, s, `texttax_phase_duration_seconds_sum{endpoint="sweep",format="octet",phase="encode"}`); math.Abs(kept-encoded) > 1e-8 {
 		t.Errorf("encode took %v s in the headers and %v s in the histogram", encoded, kept)
 	}
 	for series, want := range map[string]float64{
@@ -91,36 +90,54 @@ func newTestStack() *stack {
 
 func TestThePhasesCoverTheHandlersWallTime(t *testing.T) {
 	s := newTestStack()
-	var wall atomic.Int64
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		began := time.Now()
-		s.public.ServeHTTP(w, r)
-		if r.Method == "POST" {
-			wall.Add(int64(time.Since(began)))
+	phases := func() float64 {
+		families, err := s.registry.Gather()
+		if err != nil {
+			t.Error(err)
 		}
-	}))
-	defer web.Close()
-	for _, f := range formats {
-		body := encode(t, f.codec, &encoding.Request{Close: gbm42.Close()})
-		for range 5 {
-			ask(t, "POST", web.URL+"/echo", body, "Content-Type", f.mediaType)
-			ask(t, "POST", web.URL+"/sweep?lengths=6,8", body, "Content-Type", f.mediaType)
-		}
-	}
-	web.Close() // so that every handler has returned
-	sum := 0.0
-	families, err := s.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() == "texttax_phase_duration_seconds" {
-			for _, m := range f.GetMetric() {
-				sum += m.GetHistogram().GetSampleSum()
+		sum := 0.0
+		for _, f := range families {
+			if f.GetName() == "texttax_phase_duration_seconds" {
+				for _, m := range f.GetMetric() {
+					sum += m.GetHistogram().GetSampleSum()
+				}
 			}
 		}
+		return sum
 	}
-	if share := sum / time.Duration(wall.Load()).Seconds(); share < 0.95 || share > 1 {
+	type times struct{ wall, phases float64 }
+	served := make(chan times, 1)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		before := phases()
+		began := time.Now()
+		s.public.ServeHTTP(w, r)
+		wall := time.Since(began).Seconds()
+		served <- times{wall, phases() - before}
+	}))
+	defer web.Close()
+	var all times
+	for _, f := range formats {
+		body := encode(t, f.codec, &encoding.Request{Close: gbm42.Close()})
+		for _, path := range []string{"/echo", "/sweep?lengths=6,8"} {
+			// The system may stop the process at any moment, and it is up to chance
+			// whether a phase gets the time. So of several requests the one with
+			// the least in no phase counts.
+			var best times
+			for i := range 5 {
+				ask(t, "POST", web.URL+path, body, "Content-Type", f.mediaType)
+				one := <-served
+				if one.phases > one.wall {
+					t.Errorf("%s, %s: the phases are %v s of the handler's %v s", f.name, path, one.phases, one.wall)
+				}
+				if i == 0 || one.wall-one.phases < best.wall-best.phases {
+					best = one
+				}
+			}
+			all.wall += best.wall
+			all.phases += best.phases
+		}
+	}
+	if share := all.phases / all.wall; share < 0.95 {
 		t.Errorf("the phases are %.4f of the handler's time", share)
 	}
 }
@@ -162,6 +179,7 @@ func TestTenThousandHostileRequestsAddNoSeries(t *testing.T) {
 	for range 300 {
 		send(t, s, hostile(r))
 	}
+	settle(t, s)
 	before := count()
 	const requests = 10_000
 	for i := 0; i < requests; i += 20 {
@@ -171,6 +189,7 @@ func TestTenThousandHostileRequestsAddNoSeries(t *testing.T) {
 		}
 		send(t, s, batch)
 	}
+	settle(t, s)
 	for series := range count() {
 		if !before[series] && !strings.Contains(series, "code=") {
 			t.Errorf("%s has come", series)
@@ -197,10 +216,7 @@ func send(t testing.TB, s *server, raw string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
-		t.Fatal(err)
-	}
+	defer c.Close() // now, and not with the test as dial has it
 	// The server may close after the first of the requests.
 	_, _ = io.WriteString(c, raw)
 	_ = c.(*net.TCPConn).CloseWrite()
