@@ -17,6 +17,9 @@ const (
 // is allocated for it; a length within could be true.
 var maxRatios = [...]int64{compressedLZ4: 255, compressedZSTD: 128 << 10 / 4}
 
+// padding is what the lengths of buffers are rounded up to, at most.
+const padding = 64
+
 // maxWanted is the number of columns that are read of one table.
 const maxWanted = 6
 
@@ -166,7 +169,7 @@ func (b *arrowBuffer) set(raw []byte, needed int64, packing compression) bool {
 		*b = arrowBuffer{bytes: raw[:needed:needed], size: int(needed), needed: int(needed)}
 		return true
 	}
-	if length < needed || length > (needed+63)&^63 || length > int64(len(raw))*maxRatios[packing] {
+	if length < needed || length > (needed+padding-1)/padding*padding || length > int64(len(raw))*maxRatios[packing] {
 		return false
 	}
 	*b = arrowBuffer{bytes: raw, size: int(length), needed: int(needed), codec: packing}
