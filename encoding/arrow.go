@@ -238,7 +238,7 @@ func (arrowCodec) DecodeResults(body []byte, res *kernel.Results) error {
 	f := newInflater()
 	defer f.release()
 	res.Resize(rows)
-	return t.each(func(b *batch, before int) error {
+	err = t.each(func(b *batch, before int) error {
 		for i, name := range resultColumns {
 			values, validity, err := f.load(&b.parts[i], b.rows)
 			if err != nil {
@@ -258,6 +258,10 @@ func (arrowCodec) DecodeResults(body []byte, res *kernel.Results) error {
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	return checkSides(res.Open)
 }
 
 func inexactDetail(v any) string {
