@@ -77,8 +77,8 @@ func (a *API) Limits() Limits { return a.config.Limits }
 // State returns the gauges of the API, for the metrics.
 func (a *API) State() middleware.State {
 	return middleware.State{
-		QueueDepth:   func() int { return int(a.slots.waiting.Load()) },
-		Slots:        a.slots.total,
+		QueueDepth:   func() int { return int(a.slots.depth.Load()) },
+		Slots:        func() int { return a.slots.total },
 		SlotsBusy:    a.slots.busy,
 		Datasets:     a.datasets.count,
 		DatasetBytes: a.datasets.bytes,

@@ -507,11 +507,11 @@ func TestProblemsAreAsTheOpenAPIDocumentSays(t *testing.T) {
 	})
 
 	t.Run(string(queueFull), func(t *testing.T) {
-		got, err := api.slots.acquire(context.Background(), 1)
+		got, err := api.slots.acquire(context.Background(), 1, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer api.slots.release(got)
+		defer got.release()
 		p := provocation{reason: queueFull, request: post("/sweep?dataset=gbm42&lengths=6", "")}
 		answer, err := http.DefaultClient.Do(p.request)
 		if err != nil {

@@ -86,6 +86,8 @@ type refusal struct {
 	field  string // "" if none is at fault
 	index  int    // -1 if no element is at fault
 	cause  error  // for the log only; nil if the detail says it all
+
+	retryAfter int // seconds after which to try again; 0 says nothing
 }
 
 func (e *refusal) Error() string { return string(e.reason) + ": " + e.detail }
@@ -190,8 +192,9 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 		}
 	case unsupportedCoding:
 		header.Set("Accept-Encoding", acceptedEncodings)
-	case queueFull:
-		header.Set("Retry-After", "1")
+	}
+	if why.retryAfter > 0 {
+		header.Set("Retry-After", strconv.Itoa(why.retryAfter))
 	}
 	a.write(w, "application/problem+json", kind.status, append(body, '\n'))
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"time"
 
 	"texttax/encoding"
 	"texttax/kernel"
@@ -18,6 +19,7 @@ type plan struct {
 	series []float64
 	combos []kernel.Params
 	fee    float64
+	work   int64 // in bar-combos
 }
 
 // sweep serves POST /sweep.
@@ -45,12 +47,14 @@ func (a *API) sweep(w http.ResponseWriter, r *http.Request) error {
 	}
 
 	ex.Clock.Enter(middleware.Queue)
-	got, err := a.slots.acquire(r.Context(), min(kernel.Workers(len(p.series), len(p.combos)), a.slots.total()))
+	turn, err := a.slots.acquire(r.Context(), kernel.Workers(len(p.series), len(p.combos)), p.work)
 	if err != nil {
 		return err
 	}
 	ex.Clock.Enter(middleware.Compute)
-	if err := a.compute(r.Context(), p, got, &c.results); err != nil {
+	away, err := compute(r.Context(), p, turn, &c.results)
+	ex.Clock.Move(middleware.Compute, middleware.Queue, away)
+	if err != nil {
 		return err
 	}
 
@@ -64,15 +68,17 @@ func (a *API) sweep(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// compute runs the plan on as many goroutines as slots were got, and gives
-// the slots back whatever happens.
-func (a *API) compute(ctx context.Context, p plan, got int, out *kernel.Results) error {
-	defer a.slots.release(got)
-	err := kernel.Sweep(ctx, p.series, p.combos, p.fee, got, out)
+// compute runs the plan on as many goroutines as there are slots in the turn,
+// and gives them back whatever happens. It returns how long the sweep stood
+// aside for others.
+func compute(ctx context.Context, p plan, turn *turn, out *kernel.Results) (away time.Duration, err error) {
+	defer func() { away = turn.release() }()
+	s := kernel.Sweeper{Workers: turn.held, Yield: func(workers int) { turn.yield(ctx, workers) }}
+	err = s.Sweep(ctx, p.series, p.combos, p.fee, out)
 	if err != nil && ctx.Err() != nil {
-		return &refusal{reason: clientGone, index: -1, cause: err}
+		return 0, &refusal{reason: clientGone, index: -1, cause: err}
 	}
-	return err
+	return 0, err
 }
 
 // plan joins body and query to a sweep, and checks it.
@@ -89,9 +95,9 @@ func (a *API) plan(c *call, query url.Values) (plan, error) {
 	if p.fee, err = planFee(req, query); err != nil {
 		return p, err
 	}
-	limits := a.config.Limits
-	if bars, combos := int64(len(p.series)), int64(len(p.combos)); bars > limits.Work/combos {
-		return p, refuse(overLimit, fmt.Sprintf("%d bars x %d combos are over the limit of work, %d", bars, combos, limits.Work))
+	if p.work = kernel.Work(len(p.series), p.combos); p.work > a.config.Limits.Work {
+		return p, refuse(overLimit, fmt.Sprintf("%d bars x %d combos are over the limit of work, %d: with long windows counted by their length they are %d",
+			len(p.series), len(p.combos), a.config.Limits.Work, p.work))
 	}
 	return p, nil
 }

@@ -267,7 +267,7 @@ func (p *filteredPass) work(number int, m *meter) {
 			}
 			p.findSides(w, begin, task/shares, task%shares*p.share, m)
 		}
-		p.barrier.wait(p.count, &p.stop, &p.played)
+		p.barrier.wait(p.count, &p.stop, func() { p.played.Store(0) })
 		for !m.poll() {
 			from := int(p.played.Add(1)-1) * p.group
 			if from >= len(p.chosen) {
@@ -277,7 +277,12 @@ func (p *filteredPass) work(number int, m *meter) {
 				p.play(&p.chosen[i], w, begin, tiles)
 			}
 		}
-		p.barrier.wait(p.count, &p.stop, &p.taken)
+		p.barrier.wait(p.count, &p.stop, func() {
+			p.taken.Store(0)
+			if p.yield != nil {
+				p.yield(p.count)
+			}
+		})
 		if p.stop.Load() {
 			return
 		}
@@ -335,12 +340,12 @@ type barrier struct {
 const spins = 200
 
 // wait returns when count workers have come, or the sweep has stopped. The
-// last to come sets next to 0 before any goes on.
-func (b *barrier) wait(count int, stop *atomic.Bool, next *atomic.Int64) {
+// last to come calls last before any goes on.
+func (b *barrier) wait(count int, stop *atomic.Bool, last func()) {
 	round := b.round.Load()
 	if int(b.arrived.Add(1)) == count {
 		b.arrived.Store(0)
-		next.Store(0)
+		last()
 		b.mu.Lock()
 		b.round.Add(1)
 		b.turn.Broadcast()

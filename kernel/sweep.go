@@ -3,6 +3,7 @@ package kernel
 import (
 	"context"
 	"fmt"
+	"math"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -40,19 +41,34 @@ func resize[T any](s []T, n int) []T {
 	return s[:n]
 }
 
+// A Sweeper says what a sweep may take of the machine.
+type Sweeper struct {
+	// Workers is the number of goroutines to compute on, the caller's own
+	// included. There are never more than GOMAXPROCS, or than there is work for;
+	// below 1 it means GOMAXPROCS.
+	Workers int
+	// Yield, if not nil, is called every few milliseconds by a worker on behalf
+	// of so many workers, itself or all of them, while those do nothing else. It
+	// may block, to let other sweeps compute.
+	Yield func(workers int)
+}
+
+// Sweep runs every combo over the close series and writes one element per
+// combo into out, which it resizes, on at most so many goroutines. See Sweeper,
+// and the package comment for the arithmetic.
+func Sweep(ctx context.Context, close []float64, combos []Params, fee float64, workers int, out *Results) error {
+	return Sweeper{Workers: workers}.Sweep(ctx, close, combos, fee, out)
+}
+
 // Sweep runs every combo over the close series and writes one element per
 // combo into out, which it resizes. See the package comment for the
-// arithmetic.
-//
-// It computes on at most workers goroutines, the caller's own included, and
-// never on more than GOMAXPROCS or than there is work for; workers < 1 means
-// GOMAXPROCS. The results do not depend on their number.
+// arithmetic. The results do not depend on the number of workers.
 //
 // Sweep returns a *WindowError, before it computes anything, if a window is
 // below 1, and the cause of ctx within a few milliseconds of its end; out is
 // then undefined. A panic in a worker stops the others and is raised again in
 // the caller, as a *WorkerPanic. No goroutine outlives the call.
-func Sweep(ctx context.Context, close []float64, combos []Params, fee float64, workers int, out *Results) error {
+func (sweeper Sweeper) Sweep(ctx context.Context, close []float64, combos []Params, fee float64, out *Results) error {
 	if err := CheckParams(combos); err != nil {
 		return err
 	}
@@ -64,7 +80,8 @@ func Sweep(ctx context.Context, close []float64, combos []Params, fee float64, w
 		return nil
 	}
 	s := takeSweep(ctx, close, combos, fee, out)
-	s.run(best, workers)
+	s.yield = sweeper.Yield
+	s.run(best, sweeper.Workers)
 	panicked, stopped := s.panicked.Load(), s.stop.Load()
 	s.giveBack()
 	if panicked != nil {
@@ -83,6 +100,7 @@ type sweep struct {
 	combos []Params
 	fee    float64
 	out    *Results
+	yield  func(workers int) // nil if nobody asks
 
 	stop     atomic.Bool // ctx has ended or a worker has panicked
 	panicked atomic.Pointer[WorkerPanic]
@@ -113,7 +131,7 @@ const keptCombos = 1 << 12
 // giveBack lets go of everything that belongs to the caller, and of working
 // memory that is too large to keep.
 func (s *sweep) giveBack() {
-	s.ctx, s.close, s.combos, s.out = nil, nil, nil, nil
+	s.ctx, s.close, s.combos, s.out, s.yield = nil, nil, nil, nil, nil
 	s.filtered.giveBack()
 	if cap(s.reference.places) > keptCombos {
 		s.reference.places = nil
@@ -132,6 +150,29 @@ func Workers(bars, combos int) int {
 		return combos
 	}
 	return max(1, tilesOf(bars)*combos/worthAWorker)
+}
+
+// Work returns how much a sweep is to compute, in bar-combos: bars x combos,
+// where a combo counts for many if its windows are so long that the reference
+// has to sum them up.
+func Work(bars int, combos []Params) int64 {
+	const additions = 2 // of the reference take no longer than a bar of a filter
+	sum := 0.0
+	for c := range combos {
+		each := float64(bars)
+		if p := &combos[c]; !fitsFilter(p) {
+			long := 0.0
+			for w, n := range p {
+				once := float64(n) * float64(max(0, int64(bars)-n+1))
+				if long += once; w == HMA3Full {
+					long += once // on both levels
+				}
+			}
+			each = max(each, long/additions)
+		}
+		sum += each
+	}
+	return int64(min(sum, math.MaxInt64/2))
 }
 
 // run computes the sweep by an implementation; nil is the reference.
@@ -201,6 +242,7 @@ func (p *referencePass) addAll() {
 func (p *referencePass) work(_ int, m *meter) {
 	scratch := takeScratch()
 	defer scratch.giveBack()
+	m.alone = true
 	for !m.poll() {
 		i := int(p.taken.Add(1) - 1)
 		if i >= len(p.places) {
@@ -220,7 +262,8 @@ const pollEvery = 1 << 20
 // would cost more than many a bar does.
 type meter struct {
 	sweep *sweep
-	left  int // multiply-adds until the next poll
+	left  int  // multiply-adds until the next poll
+	alone bool // no other worker waits for this one
 }
 
 // spend counts work that is about to be done and reports whether to leave it
@@ -232,6 +275,9 @@ func (m *meter) spend(multiplyAdds int) bool {
 
 // poll reports whether the sweep has to stop.
 func (m *meter) poll() bool {
+	if m.alone && m.sweep.yield != nil {
+		m.sweep.yield(1)
+	}
 	if m.sweep.ctx.Err() != nil {
 		m.sweep.stop.Store(true)
 	}

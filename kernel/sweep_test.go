@@ -317,3 +317,61 @@ func TestAHugeScratchIsNotKept(t *testing.T) {
 		t.Errorf("of %d and %d bytes, want only the first kept", small.bytes(), huge.bytes())
 	}
 }
+
+func TestWorkCountsLongWindowsByTheirSums(t *testing.T) {
+	for _, tc := range []struct {
+		bars   int
+		combos []Params
+		want   int64
+	}{
+		{1000, []Params{Expand(6), Expand(200)}, 2000},
+		{1000, []Params{{1, 1, 1, 1, 1, math.MaxInt64}}, 5 * 1000 / 2}, // of which no sum is ever whole
+		// 5,000 sums of 5,001 terms, and 10,000 sums of 1 for each other window.
+		{10000, []Params{{1, 5001, 1, 1, 1, 1}}, (5000*5001 + 6*10000) / 2},
+		// The last window has two levels.
+		{10000, []Params{{1, 1, 1, 1, 1, 5001}}, (2*5000*5001 + 5*10000) / 2},
+	} {
+		if got := Work(tc.bars, tc.combos); got != tc.want {
+			t.Errorf("%d bars, %v: %d, want %d", tc.bars, tc.combos, got, tc.want)
+		}
+	}
+}
+
+// Yield is asked on behalf of all workers where they wait for each other, and
+// by each of those that don't.
+func TestASweepYieldsWithinMilliseconds(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		combos []Params
+		want   int
+	}{
+		{"by tiles", slices.Repeat([]Params{Expand(50)}, 500), 2},
+		{"by the reference", slices.Repeat([]Params{{3000, 1, 1, 1, 1, 1}}, 4), 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			setGOMAXPROCS(t, 2)
+			var mu sync.Mutex
+			calls := 0
+			s := Sweeper{Workers: 2, Yield: func(workers int) {
+				mu.Lock()
+				defer mu.Unlock()
+				calls++
+				if workers != tc.want {
+					t.Errorf("yields for %d workers", workers)
+				}
+			}}
+			closes := gbm42.Close()[:20000]
+			if err := s.Sweep(t.Context(), closes, tc.combos, 0, new(Results)); err != nil {
+				t.Fatal(err)
+			}
+			// A call for each 8,192 bar-combos by tiles, or for a million additions.
+			least := len(closes) * len(tc.combos) / tileBars / chunkSides
+			if tc.want == 1 {
+				least = len(tc.combos) * 3000 * 17000 / pollEvery
+			}
+			if calls < least {
+				t.Errorf("%d calls, not %d", calls, least)
+			}
+		})
+	}
+}

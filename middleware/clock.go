@@ -73,6 +73,15 @@ func (c *Clock) Enter(p Phase) Phase {
 	return ended
 }
 
+// Move counts d of the time spent in one phase, the current one included, as
+// spent in another.
+func (c *Clock) Move(from, to Phase, d time.Duration) {
+	c.Enter(c.current)
+	d = min(d, c.spent[from])
+	c.spent[from] -= d
+	c.spent[to] += d
+}
+
 // Stop ends the current phase and the request.
 func (c *Clock) Stop() {
 	c.Enter(c.current)

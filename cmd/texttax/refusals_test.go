@@ -456,9 +456,11 @@ func TestABodyThatEndsEarlyIsMalformed(t *testing.T) {
 	}
 }
 
-func TestAFullQueueIsRefusedWithARetryAfter(t *testing.T) {
-	s := start(t, "--queue-max", "0", "--slots", "1")
-	ctx, hangUp := context.WithCancel(t.Context())
+// occupy starts the longest sweep, and returns once it computes. hangUp ends it,
+// and returns when the client has gone.
+func occupy(t *testing.T, s *server) (hangUp func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
 	slow, err := http.NewRequestWithContext(ctx, "POST", s.url+longestSweep, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -477,13 +479,39 @@ func TestAFullQueueIsRefusedWithARetryAfter(t *testing.T) {
 		case <-time.After(time.Millisecond):
 		}
 	}
+	return func() {
+		cancel()
+		<-gone
+	}
+}
+
+func TestAShortSweepGetsThroughBesideALongOne(t *testing.T) {
+	s := start(t, "--slots", "1")
+	hangUp := occupy(t, s)
+	for range 5 {
+		if r := ask(t, "POST", s.url+"/sweep?dataset=gbm42&lengths=6", nil); r.status != 200 || !strings.HasPrefix(string(r.body), `{"pnl":[-5165.584357716994]`) {
+			t.Errorf("%d %s", r.status, r.body)
+		}
+	}
+	if n := metric(t, s, "texttax_requests_in_flight"); n != 2 { // and the one that asks
+		t.Errorf("%v requests are in flight: the long sweep is over", n)
+	}
+	hangUp()
+	settle(t, s)
+	if n := metric(t, s, "texttax_compute_slots_busy"); n != 0 {
+		t.Errorf("%v slots are busy", n)
+	}
+}
+
+func TestAFullQueueIsRefusedWithARetryAfter(t *testing.T) {
+	s := start(t, "--queue-max", "0", "--slots", "1")
+	hangUp := occupy(t, s)
 	r := ask(t, "POST", s.url+"/sweep?dataset=gbm42&lengths=6", nil)
 	if wantProblem(t, r, 503, "", -1); r.header.Get("Retry-After") == "" {
 		t.Error("there is no Retry-After")
 	}
 	// The slow client goes away, and its slot comes back.
 	hangUp()
-	<-gone
 	settle(t, s)
 	if n := metric(t, s, "texttax_compute_slots_busy"); n != 0 {
 		t.Errorf("%v slots are busy", n)

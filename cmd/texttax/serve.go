@@ -25,9 +25,9 @@ type serveCommand struct {
 	BodyMax   size  `default:"64MiB" help:"Largest body, on the wire and once its content encoding is undone."`
 	BarsMax   int   `default:"10000000" help:"Longest series, in bars."`
 	CombosMax int   `default:"100000" help:"Most combos of a sweep."`
-	WorkMax   int64 `default:"20000000000" help:"Most work of a sweep, in bars x combos."`
+	WorkMax   int64 `default:"20000000000" help:"Most work of a sweep, in bars x combos. A combo with windows of more than about 2,000 bars counts for many: half of the terms of its sums."`
 	Slots     int   `default:"0" help:"Goroutines that compute at a time, over all requests; at most one a core, which is what 0 means."`
-	QueueMax  int   `default:"1024" help:"Most requests that wait for a compute slot; beyond it the answer is 503."`
+	QueueMax  int   `default:"1024" help:"Most requests that wait for a compute slot; beyond it the answer is 503. Sweeps take turns, so that a long one does not keep the short ones waiting."`
 
 	Compress handlers.Compression `default:"off" enum:"off,text,all" help:"Answers to compress when the client's Accept-Encoding asks for it: off, text (JSON only) or all."`
 
