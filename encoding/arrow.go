@@ -138,9 +138,16 @@ func decodeSeries(t *table, req *Request) error {
 			return nil
 		}
 	}
-	series := grow(&req.series, rows)
+	// Numbers of 8 bytes are decompressed to where they will be, with what pads
+	// them; there is no second copy of a long series.
+	series := grow(&req.series, rows+padding/8)[:rows]
 	err = t.each(func(b *batch, before int) error {
-		values, validity, err := f.load(&b.parts[0], b.rows)
+		scratch := &f.values
+		if numberSizes[c.kind] == 8 {
+			in := bytesOf(req.series[before:])
+			scratch = &in
+		}
+		values, validity, err := f.loadTo(scratch, &b.parts[0], b.rows)
 		if err != nil {
 			return err
 		}
@@ -231,7 +238,7 @@ func (arrowCodec) DecodeResults(body []byte, res *kernel.Results) error {
 	f := newInflater()
 	defer f.release()
 	res.Resize(rows)
-	return t.each(func(b *batch, before int) error {
+	err = t.each(func(b *batch, before int) error {
 		for i, name := range resultColumns {
 			values, validity, err := f.load(&b.parts[i], b.rows)
 			if err != nil {
@@ -251,6 +258,10 @@ func (arrowCodec) DecodeResults(body []byte, res *kernel.Results) error {
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	return checkSides(res.Open)
 }
 
 func inexactDetail(v any) string {

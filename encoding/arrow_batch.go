@@ -17,6 +17,9 @@ const (
 // is allocated for it; a length within could be true.
 var maxRatios = [...]int64{compressedLZ4: 255, compressedZSTD: 128 << 10 / 4}
 
+// padding is what the lengths of buffers are rounded up to, at most.
+const padding = 64
+
 // maxWanted is the number of columns that are read of one table.
 const maxWanted = 6
 
@@ -125,7 +128,7 @@ func (p *part) read(m message, c *column, rows int64, nodes, buffers, variadics 
 		}
 		return m.body[offset:][:length:length]
 	}
-	if bitmap := take(first); bitmap != nil {
+	if bitmap := take(first); bitmap != nil && !isPackedNothing(bitmap, packing) {
 		if !p.validity.set(bitmap, (rows+7)/8, packing) {
 			return malformed("a validity bitmap of the batch at byte %d does not fit its %d rows", m.at, rows)
 		}
@@ -136,6 +139,13 @@ func (p *part) read(m message, c *column, rows int64, nodes, buffers, variadics 
 		return malformed("a column of the batch at byte %d has a buffer whose length does not fit its %d rows", m.at, rows)
 	}
 	return nil
+}
+
+// isPackedNothing tells whether a buffer is a compressed one of no bytes: the
+// length 0 and nothing behind it, as Arrow's Java library writes it where
+// others leave the buffer out.
+func isPackedNothing(raw []byte, packing compression) bool {
+	return packing != uncompressed && len(raw) == 8 && binary.LittleEndian.Uint64(raw) == 0
 }
 
 // set makes b the buffer of raw bytes in which so many bytes are needed. A
@@ -159,7 +169,7 @@ func (b *arrowBuffer) set(raw []byte, needed int64, packing compression) bool {
 		*b = arrowBuffer{bytes: raw[:needed:needed], size: int(needed), needed: int(needed)}
 		return true
 	}
-	if length < needed || length > (needed+63)&^63 || length > int64(len(raw))*maxRatios[packing] {
+	if length < needed || length > (needed+padding-1)/padding*padding || length > int64(len(raw))*maxRatios[packing] {
 		return false
 	}
 	*b = arrowBuffer{bytes: raw, size: int(length), needed: int(needed), codec: packing}

@@ -11,6 +11,11 @@ import (
 // load returns the values of a part, and its validity bitmap or nil if no row
 // is null. Both are in use until the inflater's next load.
 func (f *inflater) load(p *part, rows int) (values, validity []byte, err error) {
+	return f.loadTo(&f.values, p, rows)
+}
+
+// loadTo does as load, but decompresses the values to the scratch.
+func (f *inflater) loadTo(scratch *[]byte, p *part, rows int) (values, validity []byte, err error) {
 	if p.validity.exists() {
 		bitmap, ok := f.bytes(&p.validity, &f.validity)
 		if !ok {
@@ -23,7 +28,7 @@ func (f *inflater) load(p *part, rows int) (values, validity []byte, err error) 
 			validity = bitmap
 		}
 	}
-	values, ok := f.bytes(&p.values, &f.values)
+	values, ok := f.bytes(&p.values, scratch)
 	if !ok {
 		return nil, nil, errCompressed
 	}
@@ -55,7 +60,8 @@ func isNull(validity []byte, row int) bool {
 }
 
 // prices converts the numbers in src to dst, with NaN where they can't be. It
-// returns the first such row and what is wrong with it, or -1.
+// returns the first such row and what is wrong with it, or -1. Numbers of 8
+// bytes may lie in dst's own memory.
 func prices(dst []float64, src, validity []byte, kind numberKind) (fault int, detail string) {
 	fault = -1
 	inexact := func(row int, v any) {

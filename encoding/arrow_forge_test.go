@@ -10,7 +10,10 @@ import (
 // What follows writes streams with lies in them, through the FlatBuffers
 // library. Slots and types are those of Schema.fbs and Message.fbs.
 
-type flatOffset = flatbuffers.UOffsetT
+type (
+	flatOffset  = flatbuffers.UOffsetT
+	flatBuilder = flatbuffers.Builder
+)
 
 // forgedMessage is a message before it is written.
 type forgedMessage struct {

@@ -5,15 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"testing"
 
 	"texttax/kernel"
 )
-
-// fuzzLimits keep what is honestly compressed, and can be 32,768 times as long
-// as its bytes, within the bound on allocations.
-var fuzzLimits = Limits{Bars: 1 << 14, Combos: 1 << 11}
 
 func addGoldens(f *testing.F) {
 	f.Helper()
@@ -38,33 +33,11 @@ func FuzzArrowDecode(f *testing.F) {
 	f.Add(forgedColumn(3, codecZSTD, prefixed(24, packZSTD(f, make([]byte, 24)))))
 	f.Add(forgedColumn(3, codecLZ4, prefixed(24, packLZ4(f, make([]byte, 24)))))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		was := slices.Clone(body)
-		var req Request
-		err := decodeWatched(t, body, fuzzLimits, &req)
-		if !slices.Equal(body, was) {
-			t.Error("the body was changed")
-		}
+		req, err := fuzzDecode(t, Arrow, body)
 		if err != nil {
-			if len(err.Error()) > 2000 {
-				t.Errorf("the error's text has %d bytes", len(err.Error()))
-			}
 			return
 		}
-		if len(req.Close) > fuzzLimits.Bars || len(req.Params) > fuzzLimits.Combos {
-			t.Error("the limits were not held")
-		}
-		written, failure := Arrow.Append(nil, &req)
-		if failure != nil {
-			t.Fatal(failure)
-		}
-		var again Request
-		if err := decodeWatched(t, written, fuzzLimits, &again); err != nil {
-			t.Fatal(err)
-		}
-		if !slices.Equal(hexBits(again.Close), hexBits(req.Close)) || !slices.Equal(again.Params, req.Params) ||
-			(again.Close == nil) != (req.Close == nil) || (again.Params == nil) != (req.Params == nil) {
-			t.Errorf("written and read again: %v, %v; was %v, %v", again.Close, again.Params, req.Close, req.Params)
-		}
+		fuzzRewrite(t, Arrow, req)
 	})
 }
 
@@ -76,7 +49,7 @@ func FuzzArrowDecodeResults(f *testing.F) {
 	}
 	f.Add(written)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		var res, again kernel.Results
+		var res kernel.Results
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		err := Arrow.DecodeResults(body, &res)
@@ -96,15 +69,6 @@ func FuzzArrowDecodeResults(f *testing.F) {
 		if err != nil {
 			return
 		}
-		written, err := Arrow.AppendResults(nil, &res)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := Arrow.DecodeResults(written, &again); err != nil {
-			t.Fatal(err)
-		}
-		if !slices.Equal(hexBits(again.PnL), hexBits(res.PnL)) || !slices.Equal(again.Trades, res.Trades) || !slices.Equal(again.Open, res.Open) {
-			t.Errorf("written and read again: %v; was %v", again, res)
-		}
+		fuzzRewriteResults(t, Arrow, &res)
 	})
 }

@@ -150,7 +150,7 @@ func TestArrowRefusesLies(t *testing.T) {
 			b.StartObject(2)
 			b.PrependInt32Slot(0, 24, 0)
 			return b.EndObject()
-		}}.write), Invalid, "type int"},
+		}}.write), Invalid, "type uint24"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var req Request

@@ -176,9 +176,7 @@ func TestArrowRefusesLiesAboutCompression(t *testing.T) {
 }
 
 func TestArrowRefusesAWindowOf512MiB(t *testing.T) {
-	// Magic, a descriptor without single segment or content size, the window
-	// 2^(10+19), then one raw block of 8 bytes, the last.
-	frame := []byte{0x28, 0xB5, 0x2F, 0xFD, 0x00, 19 << 3, 8<<3 | 1, 0, 0, 0, 0, 0, 0, 0, 0, 0xF8, 0x3F}
+	frame := slices.Clone(wideFrame)
 	var req Request
 	err := decodeWatched(t, forgedColumn(1, codecZSTD, prefixed(8, frame)), Limits{}, &req)
 	if err == nil || err.Kind != Malformed {

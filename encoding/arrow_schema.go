@@ -1,6 +1,7 @@
 package encoding
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -218,8 +219,8 @@ func numberType(field flatTable) (numberKind, string) {
 		}
 		return noNumber, fieldTypes[id].name
 	case typeInt:
-		signed := kind.uint8(1) != 0
-		switch bits := kind.int32(0); {
+		bits, signed := kind.int32(0), kind.uint8(1) != 0
+		switch {
 		case bits == 8 && signed:
 			return int8s, "int8"
 		case bits == 16 && signed:
@@ -236,8 +237,10 @@ func numberType(field flatTable) (numberKind, string) {
 			return uint32s, "uint32"
 		case bits == 64:
 			return uint64s, "uint64"
+		case signed:
+			return noNumber, fmt.Sprintf("int%d", bits) // polars has int128
 		}
-		return noNumber, fieldTypes[id].name
+		return noNumber, fmt.Sprintf("uint%d", bits)
 	default:
 		return noNumber, fieldTypes[id].name
 	}

@@ -200,6 +200,23 @@ func TestJSONRefusesToSayWhatItHasNoWordsFor(t *testing.T) {
 	}
 }
 
+func TestAnAnswerHasNoSideButThree(t *testing.T) {
+	for _, c := range allCodecs {
+		if c == Octet {
+			continue // octets have no place for it
+		}
+		for _, side := range []int8{2, -2, 127, -128} {
+			body, err := c.AppendResults(nil, &kernel.Results{PnL: []float64{1, 2}, Trades: []int64{1, 2}, Open: []int8{1, side}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Run(codecName(c), func(t *testing.T) {
+				wantError(t, c.DecodeResults(body, new(kernel.Results)), Invalid, "open", 1)
+			})
+		}
+	}
+}
+
 func wantError(t *testing.T, err error, kind Kind, field string, index int) {
 	t.Helper()
 	var e *Error

@@ -74,10 +74,24 @@ func appendResult(res *kernel.Results, key, index int, v int64) error {
 		return nil
 	}
 	if v < -1 || v > 1 {
-		return invalidAt("open", index, "must be -1, 0 or 1, not %d", v)
+		return noSide(index, v)
 	}
 	res.Open = append(res.Open, int8(v))
 	return nil
+}
+
+// checkSides checks the column open of an answer that came as one block.
+func checkSides(open []int8) error {
+	for i, v := range open {
+		if v < -1 || v > 1 {
+			return noSide(i, int64(v))
+		}
+	}
+	return nil
+}
+
+func noSide(index int, v int64) *Error {
+	return invalidAt("open", index, "must be -1, 0 or 1, not %d", v)
 }
 
 // checkColumns checks that the columns of an answer are of one length.

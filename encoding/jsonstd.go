@@ -40,7 +40,7 @@ type stdResults struct {
 }
 
 func (c jsonStd) Decode(body []byte, req *Request) error {
-	if !mayExceed(body, req.limits) && decodeStd(body, req) {
+	if !mayExceed(body, req.limits) && !hasLongToken(body) && decodeStd(body, req) {
 		return nil
 	}
 	limits := req.limits
@@ -56,6 +56,38 @@ func mayExceed(body []byte, limits Limits) bool {
 	}
 	return bytes.Count(body, []byte{','}) > limits.Bars+7*limits.Combos ||
 		bytes.Count(body, []byte{'['}) > limits.Combos+len(requestKeys)
+}
+
+// maxStdToken is the longest string or number, in bytes, that encoding/json is
+// given: it copies a token up to twelve times its length.
+const maxStdToken = 4 << 10
+
+// hasLongToken tells whether a token may be longer than maxStdToken. It looks
+// at few bytes of a body of numbers, so as not to add to what encoding/json
+// costs.
+func hasLongToken(body []byte) bool {
+	// The strings are the keys and the dataset. One with a quote in it makes a
+	// quote too many, or is caught as one that is long.
+	most := 2 * (len(requestKeys) + 1)
+	quotes, last := 0, 0
+	for at := 0; ; at++ {
+		next := bytes.IndexByte(body[at:], '"')
+		if next < 0 {
+			break
+		}
+		at += next
+		if quotes++; quotes > most || quotes%2 == 0 && at-last > maxStdToken {
+			return true
+		}
+		last = at
+	}
+	// Of two halves of a long number, one at least is a whole block.
+	for block := range slices.Chunk(body, maxStdToken/2) {
+		if len(block) == maxStdToken/2 && bytes.IndexByte(block, ',') < 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // decodeStd reports whether encoding/json could read body, and nothing in

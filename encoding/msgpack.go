@@ -458,6 +458,7 @@ func decodeBinColumn(res *kernel.Results, key int, b []byte) error {
 		copyNumbers(grow(&res.Trades, len(b)/8), b)
 	default:
 		copyNumbers(grow(&res.Open, len(b)), b)
+		return checkSides(res.Open)
 	}
 	return nil
 }

@@ -199,19 +199,12 @@ func FuzzMessagePackDecode(f *testing.F) {
 	f.Add(packed(f, map[string]any{"dataset": "gbm42", "lengths": []any{6, 8.0, int64(-1)}}))
 	f.Add([]byte("\xdd\xff\xff\xff\xff\xcb"))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		var req Request
-		req.Reset(Limits{Bars: 1 << 16, Combos: 1 << 12})
-		if err := MessagePack.Decode(body, &req); err != nil {
-			checkFuzzError(t, err)
-			return
-		}
-		if req.Invalid != nil {
+		req, err := fuzzDecode(t, MessagePack, body)
+		if err != nil {
 			return
 		}
 		for _, c := range []Codec{MessagePack, MessagePackBin} {
-			if again := mustDecode(t, c, mustAppend(t, c, &req)); !sameRequest(again, &req) {
-				t.Fatalf("%x reads %+v, and written and read again %+v", body, req, again)
-			}
+			fuzzRewrite(t, c, req)
 		}
 	})
 }
@@ -220,9 +213,8 @@ func FuzzMessagePackDecodeResults(f *testing.F) {
 	f.Add(packed(f, map[string]any{"pnl": []any{1.5, -2}, "trades": []int{3, 4}, "open": []int{1, -1}}))
 	f.Add(packed(f, map[string]any{"pnl": make([]byte, 8), "trades": make([]byte, 8), "open": []byte{255}}))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		var res kernel.Results
-		if err := MessagePack.DecodeResults(body, &res); err == nil && (len(res.PnL) != len(res.Trades) || len(res.PnL) != len(res.Open)) {
-			t.Fatalf("%x reads as columns of different lengths: %+v", body, res)
+		if res, err := fuzzResults(t, MessagePack, body); err == nil {
+			fuzzRewriteResults(t, MessagePackBin, res)
 		}
 	})
 }

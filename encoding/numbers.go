@@ -40,12 +40,16 @@ func copyNumbers[T wireNumber](dst []T, src []byte) {
 	if len(dst) == 0 {
 		return
 	}
-	size := int(unsafe.Sizeof(T(0)))
-	raw := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(dst))), len(dst)*size)
+	raw := bytesOf(dst)
 	copy(raw, src)
 	if !littleEndian {
-		reverseEach(raw, size)
+		reverseEach(raw, len(raw)/len(dst))
 	}
+}
+
+// bytesOf returns the memory of numbers.
+func bytesOf[T wireNumber](numbers []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(numbers))), len(numbers)*int(unsafe.Sizeof(T(0))))
 }
 
 // appendNumbers appends src to dst as little-endian bytes.
@@ -53,12 +57,11 @@ func appendNumbers[T wireNumber](dst []byte, src []T) []byte {
 	if len(src) == 0 {
 		return dst
 	}
-	size := int(unsafe.Sizeof(T(0)))
-	raw := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(src))), len(src)*size)
+	raw := bytesOf(src)
 	start := len(dst)
 	dst = append(dst, raw...)
 	if !littleEndian {
-		reverseEach(dst[start:], size)
+		reverseEach(dst[start:], len(raw)/len(src))
 	}
 	return dst
 }

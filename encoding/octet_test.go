@@ -147,20 +147,27 @@ func FuzzOctetDecode(f *testing.F) {
 	f.Add(frame(0, math.MaxUint32, math.MaxUint32))
 	f.Add(make([]byte, 16))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		var req Request
-		req.Reset(Limits{Bars: 1 << 16, Combos: 1 << 12})
-		if err := Octet.Decode(body, &req); err != nil {
-			checkFuzzError(t, err)
+		req, err := fuzzDecode(t, Octet, body)
+		if err != nil {
 			return
 		}
-		if again := mustAppend(t, Octet, &req); !bytes.Equal(again, body) {
+		if again := fuzzRewrite(t, Octet, req); !bytes.Equal(again, body) {
 			t.Fatalf("%x is written again as %x", body, again)
 		}
-		var res kernel.Results
-		if err := Octet.DecodeResults(body, &res); err == nil {
-			if again, _ := Octet.AppendResults(nil, &res); !bytes.Equal(again, body) {
-				t.Fatalf("results %x are written again as %x", body, again)
-			}
+	})
+}
+
+func FuzzOctetDecodeResults(f *testing.F) {
+	f.Add(make([]byte, 32))
+	f.Add([]byte("\x00\x00\x00\x00\x00\x00\xf0\x3f\xff\xff\xff\xff\xff\xff\xff\x7f"))
+	f.Add(make([]byte, 24))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		res, err := fuzzResults(t, Octet, body)
+		if err != nil {
+			return
+		}
+		if again, err := Octet.AppendResults(nil, res); err != nil || !bytes.Equal(again, body) {
+			t.Fatalf("%x is written again as %x, %v", body, again, err)
 		}
 	})
 }

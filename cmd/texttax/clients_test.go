@@ -5,16 +5,20 @@ package main
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 )
 
-const clients = "testdata/clients"
+const (
+	pythonClients     = "testdata/clients"
+	javaScriptClients = "testdata/js"
+)
 
 // The tests in testdata/clients speak to the server as its users do: with
-// requests, numpy, msgpack, pyarrow and pandas. The variable PYTHON names the
-// interpreter that has them, python3 by default.
+// requests, numpy, msgpack, orjson, pyarrow, pandas and polars. The variable
+// PYTHON names the interpreter that has them, python3 by default.
 func TestPythonClients(t *testing.T) {
 	const get = `get the packages, from the root of the repository, with
 
@@ -30,7 +34,7 @@ and name their interpreter by its absolute path: PYTHON=$PWD/.venv/bin/python`
 	if err != nil {
 		t.Fatalf("there is no Python to run the clients: %v\n%s", err, get)
 	}
-	requirements, err := os.ReadFile(clients + "/requirements.txt")
+	requirements, err := os.ReadFile(pythonClients + "/requirements.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,19 +46,56 @@ and name their interpreter by its absolute path: PYTHON=$PWD/.venv/bin/python`
 	if out, err := exec.CommandContext(t.Context(), path, "-c", "import "+strings.Join(packages, ", ")).CombinedOutput(); err != nil {
 		t.Fatalf("%s lacks a package: %v\n%s\n%s", path, err, out, get)
 	}
-	// go test takes a result from its cache unless a file that the test itself
-	// opened has changed: so it must look at the clients.
-	if _, err := os.ReadDir(clients); err != nil {
-		t.Fatal(err)
+	lookAt(t, pythonClients)
+
+	s := start(t)
+	pytest := exec.CommandContext(t.Context(), path, "-m", "pytest", "-q", "-p", "no:cacheprovider", pythonClients)
+	pytest.Env = append(os.Environ(), "TEXTTAX_URL="+s.url, "PYTHONDONTWRITEBYTECODE=1")
+	runClients(t, pytest)
+}
+
+// The tests in testdata/js speak to the server by fetch, with apache-arrow,
+// @msgpack/msgpack, and what every browser has.
+func TestJavaScriptClients(t *testing.T) {
+	const get = `get the packages, from the root of the repository, with
+
+	npm ci --prefix cmd/texttax/testdata/js`
+
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Fatalf("there is no Node.js (18 or later) to run the clients: %v", err)
+	}
+	// npm ls fails if what is installed is not what package-lock.json says.
+	list := exec.CommandContext(t.Context(), "npm", "ls", "--prefix", javaScriptClients)
+	if out, err := list.CombinedOutput(); err != nil {
+		t.Fatalf("a package is lacking: %v\n%s\n%s", err, out, get)
+	}
+	lookAt(t, javaScriptClients)
+	files, err := filepath.Glob(javaScriptClients + "/*.test.js")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("there are no tests: %v", err)
 	}
 
 	s := start(t)
-	pytest := exec.CommandContext(t.Context(), path, "-m", "pytest", "-q", "-p", "no:cacheprovider", clients)
-	pytest.Env = append(os.Environ(), "TEXTTAX_URL="+s.url, "PYTHONDONTWRITEBYTECODE=1")
-	pytest.WaitDelay = 5 * time.Second
-	out, err := pytest.CombinedOutput()
+	tests := exec.CommandContext(t.Context(), node, append([]string{"--test"}, files...)...)
+	tests.Env = append(os.Environ(), "TEXTTAX_URL="+s.url)
+	runClients(t, tests)
+}
+
+// lookAt makes go test run again when a client has changed: it takes a result
+// from its cache unless a file that the test itself opened has changed.
+func lookAt(t *testing.T, clients string) {
+	t.Helper()
+	if _, err := os.ReadDir(clients); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func runClients(t *testing.T, command *exec.Cmd) {
+	t.Helper()
+	command.WaitDelay = 5 * time.Second
+	out, err := command.CombinedOutput()
 	if err != nil {
-		t.Logf("%s", out)
-		t.Fatalf("pytest: %v", err)
+		t.Fatalf("%v\n%s", err, out)
 	}
 }
