@@ -252,43 +252,6 @@ func notInJSON(field string, index int, v float64) *Error {
 		Detail: strconv.FormatFloat(v, 'g', -1, 64) + " can't be said in JSON; ask for a binary format in Accept"}
 }
 
-func appendJSONFloats(dst []byte, floats []float64) ([]byte, int) {
-	dst = append(dst, '[')
-	for i, v := range floats {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		if v-v != 0 {
-			return dst, i
-		}
-		dst = appendJSONFloat(dst, v)
-	}
-	return append(dst, ']'), -1
-}
-
-// appendJSONFloat appends the shortest digits that read back to the same bits,
-// in the form that ECMAScript gives them and encoding/json too: with an
-// exponent only below 1e-6 and from 1e21 on. Negative zero is the exception:
-// -0 would be right, but Python's json takes it for an integer, which has no
-// sign, so it is -0.0.
-func appendJSONFloat(dst []byte, v float64) []byte {
-	if isNegativeZero(v) {
-		return append(dst, "-0.0"...)
-	}
-	if abs := math.Abs(v); abs == 0 || abs >= 1e-6 && abs < 1e21 {
-		return strconv.AppendFloat(dst, v, 'f', -1, 64)
-	}
-	dst = strconv.AppendFloat(dst, v, 'e', -1, 64)
-	// Exponents have two digits at least: e-09 becomes e-9.
-	if n := len(dst); dst[n-4] == 'e' && dst[n-3] == '-' && dst[n-2] == '0' {
-		dst[n-2] = dst[n-1]
-		dst = dst[:n-1]
-	}
-	return dst
-}
-
-func isNegativeZero(v float64) bool { return v == 0 && math.Signbit(v) }
-
 func appendJSONIntegers[T int64 | int8](dst []byte, integers []T) []byte {
 	dst = append(dst, '[')
 	for i, v := range integers {
