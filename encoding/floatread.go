@@ -8,23 +8,23 @@ import (
 
 // Decimals become floats in three steps, each for what the one before leaves:
 //
-//   - plainFloats takes the elements of an array that look like prices, up to
-//     19 bytes of text at once;
-//   - scanFloat takes any number whose first 19 digits decide;
+//   - plainFloats takes elements of an array that look like prices, a whole
+//     number at once;
+//   - scanFloat takes any number that its first 19 digits decide;
 //   - jsonScanner.number and strconv take the rest, and find the words for
 //     what is no number.
 //
 // A decimal w * 10^p is scaled as Russ Cox has it in "Floating-Point Printing
 // and Parsing Can Be Simple And Fast": by a power of ten of 128 bits, of which
-// mostly the upper 64 do. No 64-bit w is too close to a tie for 128.
+// mostly the upper 64 do. For any w of 64 bits, 128 decide ties too.
 
 const (
 	eachByte   = 0x0101010101010101
 	asciiZeros = '0' * eachByte
 )
 
-// nonDigits returns the top bit of each byte of x that is not 0 to 9. Above a
-// byte of 0x8a and more it may be wrong.
+// nonDigits returns the top bit of each byte of x that is not 0 to 9, and
+// anything for the bytes above one of 0x8a or more.
 func nonDigits(x uint64) uint64 { return (x + 0x76*eachByte | x) & (0x80 * eachByte) }
 
 // eightDigits returns the number whose digits are the bytes of x, the first
@@ -35,106 +35,109 @@ func eightDigits(x uint64) uint64 {
 	return ((x&pair)*(100+1_000_000<<32) + (x>>16&pair)*(1+10_000<<32)) >> 32
 }
 
-// plainFloats reads elements of an array, each with the comma behind it, and
-// fills dst with them. It stops before the first element that it can't read,
-// which may still be right, and near the end of the text.
-func (s *jsonScanner) plainFloats(dst []float64) (n int) {
-	text, p := s.text, s.pos
-	for n < len(dst) && len(text)-p > 32 {
-		t := (*[32]byte)(text[p:])
-		sign := uint64(0)
-		if t[0] == '-' {
-			sign = 1 << 63
-			p++
-			t = (*[32]byte)(text[p:])
+// fill reads elements of an array, each with the comma behind it, and fills dst
+// with them. It stops before the first element that it can't read, which may
+// still be right.
+func (s *jsonScanner) fill(dst []float64) (n int) {
+	for n < len(dst) {
+		count, end := plainFloats(dst[n:], s.text, s.pos)
+		n += count
+		s.pos = end
+		if n == len(dst) {
+			break
 		}
-		x0 := binary.LittleEndian.Uint64(t[0:]) ^ asciiZeros
-		var x1, x2 uint64
-		ends := nonDigits(x0)
-		if ends == 0 {
-			goto general
-		}
-		{
-			// The first byte that is no digit ends the integer part.
-			shift := uint(bits.TrailingZeros64(ends)) - 7
-			point, end := shift/8, shift/8
-			if t[0] == '0' && point != 1 {
-				goto general
-			}
-			whole := uint64(1)<<(shift&63) - 1
-			if t[point&31] == '.' {
-				if ends &= ends - 1; ends != 0 {
-					shift = uint(bits.TrailingZeros64(ends)) - 7
-					x0 &= uint64(1)<<(shift&63) - 1
-					end = shift / 8
-				} else {
-					x1 = binary.LittleEndian.Uint64(t[8:]) ^ asciiZeros
-					if ends = nonDigits(x1); ends != 0 {
-						shift = uint(bits.TrailingZeros64(ends)) - 7
-						x1 &= uint64(1)<<(shift&63) - 1
-						end = 8 + shift/8
-					} else {
-						x2 = binary.LittleEndian.Uint64(t[16:]) ^ asciiZeros
-						shift = uint(bits.TrailingZeros64(nonDigits(x2))) - 7
-						if shift > 16 { // 18 digits and more
-							goto general
-						}
-						x2 &= uint64(1)<<(shift&63) - 1
-						end = 16 + shift/8
-					}
-				}
-				x0 = x0&whole | x0>>8&^whole | x1<<56
-				if end == point+1 {
-					goto general
-				}
-			} else {
-				x0 &= whole
-			}
-			if point == 0 || t[end&31] != ',' {
-				goto general
-			}
-			// 17 digits, with zeros behind if there are fewer.
-			w := (eightDigits(x0)*1e8+eightDigits(x1>>8|x2<<56))*10 + x2>>8
-			if w == 0 {
-				dst[n] = math.Float64frombits(sign)
-			} else {
-				exponent := int(point) - 17
-				zeros := bits.LeadingZeros64(w)
-				ten := &powersOfTen[exponent-minPower]
-				hi, _ := bits.Mul64(w<<(zeros&63), ten.hi)
-				if hi&(1<<9-1) == 0 {
-					b, _ := nearestFloat(w, exponent)
-					dst[n] = math.Float64frombits(sign | b)
-				} else {
-					top := hi >> 63
-					mantissa := (hi>>(9+top) + 1) >> 1
-					dst[n] = math.Float64frombits(sign | (uint64(1085+log2Power(exponent)-zeros)+top)<<52 + mantissa)
-				}
-			}
-			n++
-			p += int(end) + 1
-			if text[p] == ' ' {
-				p++
-			}
-			s.pos = p
+		if s.peek(); s.pos > end {
 			continue
 		}
-	general:
-		if c := text[s.pos]; c == ' ' || c == '\n' || c == '\r' || c == '\t' {
-			s.peek()
-			p = s.pos
-			continue
-		}
-		v, end, ok := scanFloat(text, s.pos)
-		if !ok || end == len(text) || text[end] != ',' {
-			return n
+		v, end, ok := scanFloat(s.text, s.pos)
+		if !ok || end == len(s.text) || s.text[end] != ',' {
+			break
 		}
 		dst[n] = v
 		n++
-		p = end + 1
-		s.pos = p
+		s.pos = end + 1
 	}
 	return n
+}
+
+// plainFloats reads numbers at text[p:], each with a comma behind it and no
+// white space but a space after the comma. It stops before a number of more
+// than 7 digits before the point or 17 in all, one with an exponent, whatever
+// else is unusual, and near the end of the text.
+func plainFloats(dst []float64, text []byte, p int) (n, end int) {
+	for n < len(dst) && len(text)-p > 40 {
+		t := (*[32]byte)(text[p:])
+		negative := uint64(0)
+		if t[0] == '-' {
+			negative = 1
+			t = (*[32]byte)(text[p+1:])
+		}
+		x0 := binary.LittleEndian.Uint64(t[0:]) ^ asciiZeros
+		var x1, x2 uint64
+		// The first byte that is no digit ends the integer.
+		ends := nonDigits(x0)
+		if ends == 0 {
+			break
+		}
+		shift := uint(bits.TrailingZeros64(ends)) - 7
+		integer := uint64(1)<<(shift&63) - 1
+		point := shift / 8
+		size := point
+		if point == 0 || t[0] == '0' && point > 1 {
+			break
+		}
+		if t[point&31] == '.' {
+			if ends &= ends - 1; ends != 0 {
+				shift = uint(bits.TrailingZeros64(ends)) - 7
+				x0 &= uint64(1)<<(shift&63) - 1
+				size = shift / 8
+			} else {
+				x1 = binary.LittleEndian.Uint64(t[8:]) ^ asciiZeros
+				if ends = nonDigits(x1); ends != 0 {
+					shift = uint(bits.TrailingZeros64(ends)) - 7
+					x1 &= uint64(1)<<(shift&63) - 1
+					size = 8 + shift/8
+				} else {
+					x2 = binary.LittleEndian.Uint64(t[16:]) ^ asciiZeros
+					shift = uint(bits.TrailingZeros64(nonDigits(x2))) - 7
+					if shift > 16 {
+						break
+					}
+					x2 &= uint64(1)<<(shift&63) - 1
+					size = 16 + shift/8
+				}
+			}
+			// The digits behind the point move down.
+			x0 = x0&integer | x0>>8&^integer | x1<<56
+			if size == point+1 {
+				break
+			}
+		} else {
+			x0 &= integer
+		}
+		if t[size&31] != ',' {
+			break
+		}
+		p += int(negative) + int(size) + 1
+		if text[p] == ' ' {
+			p++
+		}
+
+		// 17 digits, with zeros behind if there are fewer.
+		digits := (eightDigits(x0)*1e8+eightDigits(x1>>8|x2<<56))*10 + x2>>8
+		exponent := int(point) - 17
+		zeros := bits.LeadingZeros64(digits)
+		hi, _ := bits.Mul64(digits<<(zeros&63), powersOfTen[exponent-minPower].hi)
+		top := hi >> 63
+		mantissa := (hi>>(9+top) + 1) >> 1
+		f := (uint64(1085+log2Power(exponent)-zeros)+top)<<52 + mantissa
+		if hi&(1<<9-1) == 0 { // more bits are needed, or none
+			f, _ = nearestFloat(digits, exponent)
+		}
+		dst[n] = math.Float64frombits(negative<<63 | f)
+		n++
+	}
+	return n, p
 }
 
 // scanFloat reads the number at text[p:], and returns where it ends. It gives

@@ -122,8 +122,7 @@ func (s *jsonScanner) array(field string, element func(index int) error) error {
 }
 
 // floats walks an array as array does, and appends its elements to dst, no
-// more than limit if that isn't 0. It calls element for those that plainFloats
-// leaves.
+// more than limit if that isn't 0. It calls element for those that fill leaves.
 func (s *jsonScanner) floats(field string, dst []float64, limit int, element func(dst []float64) ([]float64, error)) ([]float64, error) {
 	err := s.array(field, func(int) (err error) {
 		dst = slices.Grow(dst, 1)
@@ -131,7 +130,7 @@ func (s *jsonScanner) floats(field string, dst []float64, limit int, element fun
 		if limit > 0 && len(room) > limit-len(dst) {
 			room = room[:max(limit-len(dst), 0)]
 		}
-		dst = dst[:len(dst)+s.plainFloats(room)]
+		dst = dst[:len(dst)+s.fill(room)]
 		dst, err = element(dst)
 		return err
 	})
