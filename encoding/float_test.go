@@ -185,7 +185,9 @@ func halfways(v float64) []string {
 	return []string{text, text + "0000", text + "0001", text[:last] + string(text[last]+1), lower, lower + "9999"}
 }
 
-func TestFloatsAreReadAndWrittenRightWhereItIsHard(t *testing.T) {
+// hardFloats returns powers of two and ten and what is beside them, ties, and
+// floats that are known to be hard.
+func hardFloats() []float64 {
 	var floats []float64
 	for e := -1074; e <= 1023; e++ {
 		v := math.Ldexp(1, e)
@@ -218,6 +220,11 @@ func TestFloatsAreReadAndWrittenRightWhereItIsHard(t *testing.T) {
 	for _, v := range floats[:len(floats):len(floats)] {
 		floats = append(floats, -v)
 	}
+	return floats
+}
+
+func TestFloatsAreReadAndWrittenRightWhereItIsHard(t *testing.T) {
+	floats := hardFloats()
 	checkWrites(t, floats)
 
 	var texts []string
@@ -365,7 +372,7 @@ func FuzzJSONNumber(f *testing.F) {
 		if got, end, ok := scanFloat([]byte(text), 0); ok && end == len(text) && (!number || wantErr != nil || math.Float64bits(got) != math.Float64bits(want)) {
 			t.Fatalf("%q reads as %v; %v, %v", text, got, want, wantErr)
 		}
-		if !number && (strings.ContainsAny(text, " \t\r\n,[]{}\"") || json.Valid([]byte(text))) {
+		if text == "" || !number && (strings.ContainsAny(text, " \t\r\n,[]{}\"") || json.Valid([]byte(text))) {
 			return // not one element, or one of another type
 		}
 		for _, tail := range []string{"", strings.Repeat(",1", 20)} {

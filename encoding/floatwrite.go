@@ -30,8 +30,7 @@ func appendJSONFloats(dst []byte, floats []float64) (_ []byte, unspeakable int) 
 	var block decimals
 	for start := 0; start < len(floats); start += floatBlock {
 		floats := floats[start:min(start+floatBlock, len(floats))]
-		block.find(floats)
-		splitDigits(&block.halves, &block.zeros)
+		block.shortest(floats)
 		for i := 0; i < len(floats); {
 			dst = slices.Grow(dst, floatBlock*maxFloatText)
 			n, end := block.put((*[floatBlock * maxFloatText]byte)(dst[len(dst):cap(dst)]), i, len(floats))
@@ -167,13 +166,13 @@ func (d *decimals) put(out *[floatBlock * maxFloatText]byte, i, n int) (size, en
 	return int(p), i
 }
 
-// splitDigitsGo replaces each pair of numbers of eight digits by their text,
-// the first digit in the lowest byte, and tells which digits are zeros.
-func splitDigitsGo(halves *[floatBlock][2]uint64, zeros *[floatBlock]uint16) {
-	for i := range halves {
-		u, l := digitsOfEight(halves[i][0]), digitsOfEight(halves[i][1])
-		zeros[i] = uint16(zeroBytes(u) | zeroBytes(l)<<8)
-		halves[i] = [2]uint64{u | asciiZeros, l | asciiZeros}
+// split replaces the halves, each a number, by their text, the first digit in
+// the lowest byte, and tells which digits are zeros.
+func (d *decimals) split() {
+	for i, half := range d.halves {
+		u, l := digitsOfEight(half[0]), digitsOfEight(half[1])
+		d.zeros[i] = uint16(zeroBytes(u) | zeroBytes(l)<<8)
+		d.halves[i] = [2]uint64{u | asciiZeros, l | asciiZeros}
 	}
 }
 
