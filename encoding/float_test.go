@@ -281,6 +281,61 @@ func TestJSONReaderTakesNothingElseForANumber(t *testing.T) {
 	}
 }
 
+// plainReaders holds the implementations of plainFloats that this build has.
+var plainReaders = map[string]func(dst []float64, text []byte, p int) (n, end int){"go": plainFloatsGo}
+
+// What plainFloats takes must be numbers, and right; what it leaves is not its
+// business, but for the prices that it is made for.
+func TestPlainFloatsTakesNothingButNumbers(t *testing.T) {
+	for name, read := range plainReaders {
+		t.Run(name, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(17, 18))
+			dst := make([]float64, 20)
+			for range 20_000 {
+				var text []byte
+				for range len(dst) {
+					if r.IntN(2) == 0 {
+						text = strconv.AppendFloat(text, randomPrice(r), 'f', -1, 64)
+					} else {
+						text = appendRandomDecimal(text, r)
+					}
+					text = append(text, ", "[:1+r.IntN(2)]...)
+				}
+				for range r.IntN(4) {
+					text[r.IntN(len(text))] = []byte("0123456789.,-+eE \n/:\x00\xb0\xff")[r.IntN(23)]
+				}
+				start := 0
+				for start < len(text) {
+					n, end := read(dst, text, start)
+					taken := text[start:end]
+					for _, v := range dst[:n] {
+						number, rest, found := bytes.Cut(taken, []byte(","))
+						want, err := strconv.ParseFloat(string(number), 64)
+						if !found || err != nil || !json.Valid(number) || bytes.TrimSpace(number)[0] != number[0] || math.Float64bits(v) != math.Float64bits(want) {
+							t.Fatalf("%q is read as %v", number, v)
+						}
+						taken = bytes.TrimPrefix(rest, []byte(" "))
+					}
+					if len(taken) > 0 {
+						t.Fatalf("%q is taken for nothing", taken)
+					}
+					// Go on behind what was left.
+					next := bytes.IndexByte(text[end:], ',')
+					if next < 0 {
+						break
+					}
+					start = end + next + 1
+				}
+			}
+			text := []byte(strings.Repeat("101.25,99.123456789012345, -0.5,1234567,0,0.0,", 10) + strings.Repeat("x", 40))
+			dst = make([]float64, 60)
+			if n, end := read(dst, text, 0); n != len(dst) || end != len(text)-40 {
+				t.Errorf("%d numbers of %d are read, up to byte %d of %d", n, len(dst), end, len(text)-40)
+			}
+		})
+	}
+}
+
 // randomBits draws floats of all sizes, finite and not negative.
 func randomBits(r *rand.Rand) float64 {
 	return math.Float64frombits(r.Uint64N(0x7ff << 52))

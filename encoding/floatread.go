@@ -60,11 +60,11 @@ func (s *jsonScanner) fill(dst []float64) (n int) {
 	return n
 }
 
-// plainFloats reads numbers at text[p:], each with a comma behind it and no
+// plainFloatsGo reads numbers at text[p:], each with a comma behind it and no
 // white space but a space after the comma. It stops before a number of more
 // than 7 digits before the point or 17 in all, one with an exponent, whatever
 // else is unusual, and near the end of the text.
-func plainFloats(dst []float64, text []byte, p int) (n, end int) {
+func plainFloatsGo(dst []float64, text []byte, p int) (n, end int) {
 	for n < len(dst) && len(text)-p > 40 {
 		t := (*[32]byte)(text[p:])
 		negative := uint64(0)

@@ -8,6 +8,12 @@ import (
 	"testing"
 )
 
+func init() {
+	if hasAVX2 {
+		plainReaders["avx2"] = plainFloatsAVX2
+	}
+}
+
 func TestAssemblyFindsTheTextThatPlainGoFinds(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 16))
 	floats := hardFloats()
