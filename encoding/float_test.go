@@ -71,6 +71,56 @@ func TestLogarithmsOfPowersAreRoundedDown(t *testing.T) {
 	}
 }
 
+// firstWithin returns the least x, not negative, for which a*x mod m is from low
+// to high, or nil.
+func firstWithin(a, m, low, high *big.Int) *big.Int {
+	sub, mod := func(x, y *big.Int) *big.Int { return new(big.Int).Sub(x, y) }, func(x *big.Int) *big.Int { return new(big.Int).Mod(x, a) }
+	ceil := func(x *big.Int) *big.Int { // x/a
+		q, r := new(big.Int).QuoRem(x, a, new(big.Int))
+		return q.Add(q, big.NewInt(int64(r.Sign())))
+	}
+	switch {
+	case low.Sign() == 0:
+		return new(big.Int)
+	case a.Sign() == 0:
+		return nil
+	case new(big.Int).Lsh(a, 1).Cmp(m) > 0:
+		return firstWithin(sub(m, a), m, sub(m, high), sub(m, low))
+	}
+	if x := ceil(low); new(big.Int).Mul(a, x).Cmp(high) <= 0 {
+		return x
+	}
+	y := firstWithin(mod(m), a, mod(new(big.Int).Neg(high)), mod(new(big.Int).Neg(low)))
+	if y == nil {
+		return nil
+	}
+	return ceil(y.Add(y.Mul(y, m), low))
+}
+
+// nearestFloat takes a product for exact that ends in less than 2^65, below the
+// 137 bits that can't be in a float or the half of its last bit. So no other
+// product of 64 bits may end so. For small powers none does: the product of w
+// and 10^-p is a multiple of 2^137 / 5^p, and that of 10^p one of 2^64.
+func TestNoDecimalIsTooCloseToATie(t *testing.T) {
+	one := big.NewInt(1)
+	m := new(big.Int).Lsh(one, 137)
+	high := new(big.Int).Sub(new(big.Int).Lsh(one, 65), one)
+	for p := minPower; p <= 308; p++ {
+		if p >= -31 && p <= 27 {
+			continue
+		}
+		entry := powersOfTen[p-minPower]
+		a := new(big.Int).Lsh(new(big.Int).SetUint64(entry.hi), 64)
+		a.Sub(a, new(big.Int).SetUint64(entry.lo))
+		if x := firstWithin(a, m, one, high); x != nil && x.BitLen() <= 64 {
+			t.Errorf("%d * 10^%d may be rounded wrong", x, p)
+		}
+		if a.TrailingZeroBits() >= 137-64 {
+			t.Errorf("products with 10^%d may end in nothing but zeros", p)
+		}
+	}
+}
+
 // checkReads compares what the JSON reader makes of numbers with strconv: the
 // numbers alone, in an array, in a pretty one, and as its last element.
 func checkReads(t *testing.T, texts []string) {
@@ -207,16 +257,14 @@ func hardFloats() []float64 {
 			floats = append(floats, math.Ldexp(1, e)+float64(i)/4, math.Ldexp(1, e)+float64(i)/8+1e6)
 		}
 	}
-	for _, v := range []float64{
+	floats = append(floats, []float64{
 		5e-324, 1e-323, 9.5e-310, 2.2250738585072011e-308, 2.2250738585072012e-308, 2.2250738585072014e-308,
 		math.MaxFloat64, math.Nextafter(math.MaxFloat64, 0), 1e21, 1e22, 1e23, 8.41e21, 9.409340012568248e18,
 		123456789012345680000, 999999999999999900000, 1e-6, 1e-7, 9.999999999999999e-7, 0.00001, 0.1, 0.2, 0.3,
 		9007199254740991, 9007199254740993, 4503599627370496.5, 1.2, 12.25, 99.99, 4.35, 0, 2e-3, 1e15, 1e16, 1e17,
 		1234567, 12345678, 123456789, 1.8014398509481984e16, 2.9802322387695312e-8, 5.684341886080802e-14, 4.940656e-318,
 		1.18575755e-316, 2.989102097996e-312, 9.0608011534336e15, 4.708356024711512e18, 9.409340012568248e18, 4.1749681e-305,
-	} {
-		floats = append(floats, v)
-	}
+	}...)
 	for _, v := range floats[:len(floats):len(floats)] {
 		floats = append(floats, -v)
 	}
