@@ -4,13 +4,13 @@
 #include "textflag.h"
 
 // firstBytes+32-n holds the mask of the first n bytes of 16.
-DATA firstBytes<>+0(SB)/8, $-1
-DATA firstBytes<>+8(SB)/8, $-1
-DATA firstBytes<>+16(SB)/8, $-1
-DATA firstBytes<>+24(SB)/8, $-1
-DATA firstBytes<>+32(SB)/8, $0
-DATA firstBytes<>+40(SB)/8, $0
-GLOBL firstBytes<>(SB), RODATA|NOPTR, $48
+DATA ·firstBytes+0(SB)/8, $-1
+DATA ·firstBytes+8(SB)/8, $-1
+DATA ·firstBytes+16(SB)/8, $-1
+DATA ·firstBytes+24(SB)/8, $-1
+DATA ·firstBytes+32(SB)/8, $0
+DATA ·firstBytes+40(SB)/8, $0
+GLOBL ·firstBytes(SB), RODATA|NOPTR, $48
 
 // Digits are what is at most -119 after 80 is added.
 DATA readConstants<>+0(SB)/8, $0x5050505050505050
@@ -30,7 +30,7 @@ TEXT ·plainFloatsAVX2(SB), NOSPLIT, $0-72
 	LEAQ -40(SI)(R9*1), R9 // before it a number may start
 	ADDQ p+48(FP), SI
 	LEAQ ·powersOfTen+((-17-const_minPower)*16)(SB), R8
-	LEAQ firstBytes<>+32(SB), R15
+	LEAQ ·firstBytes+32(SB), R15
 	VPBROADCASTQ readConstants<>+0(SB), Y8
 	VPBROADCASTQ readConstants<>+8(SB), Y9
 	VPBROADCASTQ readConstants<>+16(SB), X10

@@ -34,13 +34,12 @@ func appendJSONFloats(dst []byte, floats []float64) (_ []byte, unspeakable int) 
 		for i := 0; i < len(floats); {
 			dst = slices.Grow(dst, floatBlock*maxFloatText)
 			n, end := block.put((*[floatBlock * maxFloatText]byte)(dst[len(dst):cap(dst)]), i, len(floats))
-			dst = dst[:len(dst)+n]
-			if i = end; i < len(floats) {
-				v := floats[i]
-				if v-v != 0 {
+			dst, i = dst[:len(dst)+n], end
+			if i < len(floats) && block.point[i] == undecided {
+				if v := floats[i]; v-v != 0 {
 					return dst, start + i
 				}
-				dst = append(appendJSONFloat(dst, v), ',')
+				dst = append(appendJSONFloat(dst, floats[i]), ',')
 				i++
 			}
 		}
@@ -129,9 +128,10 @@ func (d *decimals) find(floats []float64) {
 	}
 }
 
-// put writes the decimals from i on, each with a comma behind it, up to n or the
-// first that is undecided, and returns the number of bytes and where it ended.
-func (d *decimals) put(out *[floatBlock * maxFloatText]byte, i, n int) (size, end int) {
+// putGo writes the decimals from i on, each with a comma behind it, up to n or
+// the first that is undecided, and returns the number of bytes and where it
+// ended.
+func (d *decimals) putGo(out *[floatBlock * maxFloatText]byte, i, n int) (size, end int) {
 	p := uint(0)
 	for ; i < n; i++ {
 		j := i & (floatBlock - 1)

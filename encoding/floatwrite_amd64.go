@@ -18,6 +18,23 @@ func splitSSE2(d *decimals)
 //go:noescape
 func findAVX512(d *decimals, floats *[floatBlock]float64, powers *power)
 
+// putAVX2 does the same as putGo, but stops before what has not 1 to 15 digits
+// before the point. It needs AVX2 and LZCNT.
+//
+//go:noescape
+func putAVX2(d *decimals, out *[floatBlock * maxFloatText]byte, i, n int) (size, end int)
+
+// put writes decimals from i on, each with a comma behind it, up to n or the
+// first that is undecided, and returns the number of bytes and where it ended.
+func (d *decimals) put(out *[floatBlock * maxFloatText]byte, i, n int) (size, end int) {
+	if hasAVX2 {
+		if size, end = putAVX2(d, out, i, n); end > i {
+			return size, end
+		}
+	}
+	return d.putGo(out, i, n)
+}
+
 // shortest finds the text of up to a block of floats.
 func (d *decimals) shortest(floats []float64) {
 	if hasAVX512 && len(floats) == floatBlock {

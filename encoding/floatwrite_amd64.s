@@ -344,3 +344,65 @@ loop:
 	JNZ  loop
 	VZEROUPPER
 	RET
+
+// func putAVX2(d *decimals, out *[floatBlock*maxFloatText]byte, i, n int) (size, end int)
+TEXT ·putAVX2(SB), NOSPLIT, $0-48
+	MOVQ d+0(FP), SI
+	MOVQ out+8(FP), DI
+	MOVQ i+16(FP), CX
+	MOVQ n+24(FP), R8
+	LEAQ ·firstBytes+32(SB), R9
+	MOVQ CX, R10
+	SHLQ $4, R10
+	ADDQ SI, R10 // halves of CX
+
+loop:
+	CMPQ    CX, R8
+	JGE     done
+	MOVWLZX decimals_point(SI)(CX*2), BX
+	LEAL    -1(BX), AX
+	CMPL    AX, $14
+	JHI     done
+	MOVB    $'-', (DI)
+	MOVBLZX decimals_sign(SI)(CX*1), AX
+	ADDQ    AX, DI
+
+	// The digits behind the point move up.
+	VMOVDQU   (R10), X0
+	VPSLLDQ   $1, X0, X1
+	MOVQ      R9, AX
+	SUBQ      BX, AX
+	VMOVDQU   (AX), X2
+	VPBLENDVB X2, X0, X1, X1
+	VMOVDQU   X1, (DI)
+	MOVBLZX   15(R10), R11
+	MOVB      R11, 16(DI)
+	MOVBLZX   decimals_last(SI)(CX*1), AX
+	LEAL      '0'(AX), R11
+	MOVB      R11, 17(DI)
+	MOVB      $'.', (DI)(BX*1)
+
+	// AX is the digits without the zeros at the end, and the point.
+	ADDL    $15, AX
+	ANDL    $16, AX
+	SHLL    $12, AX
+	MOVWLZX decimals_zeros(SI)(CX*2), DX
+	XORL    $0xffff, DX
+	ORL     AX, DX
+	LZCNTL  DX, DX
+	MOVL    $33, AX
+	SUBL    DX, AX
+	LEAL    1(BX), DX
+	CMPL    AX, DX
+	CMOVLLE BX, AX // no point
+	MOVB    $',', (DI)(AX*1)
+	LEAQ    1(DI)(AX*1), DI
+	ADDQ    $16, R10
+	INCQ    CX
+	JMP     loop
+
+done:
+	SUBQ out+8(FP), DI
+	MOVQ DI, size+32(FP)
+	MOVQ CX, end+40(FP)
+	RET
