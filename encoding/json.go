@@ -46,27 +46,24 @@ func (jsonCodec) Decode(body []byte, req *Request) error {
 }
 
 func decodeJSONSeries(s *jsonScanner, req *Request) error {
-	series := req.series[:0]
-	err := s.array("close", func(i int) error {
+	series, err := s.floats("close", req.series[:0], req.limits.Bars, func(series []float64) ([]float64, error) {
+		i := len(series)
 		if err := req.checkBars(i + 1); err != nil {
-			return err
+			return series, err
 		}
-		text, err := s.number()
+		v, ok, err := s.float("close", i)
 		if err != nil {
-			return err
+			return series, err
 		}
-		if text == "" {
+		if !ok {
 			kind, err := s.skip(0)
 			if err != nil {
-				return err
+				return series, err
 			}
 			req.invalidPrice(i, "must be a number, not ", kind)
-			series = append(series, math.NaN())
-			return nil
+			v = math.NaN()
 		}
-		v, err := parseFloat(text, "close", i)
-		series = append(series, v)
-		return err
+		return append(series, v), nil
 	})
 	req.series = series
 	if err != nil {
@@ -163,22 +160,19 @@ func decodeJSONDataset(s *jsonScanner, req *Request) error {
 }
 
 func decodeJSONFee(s *jsonScanner, req *Request) error {
-	text, err := s.number()
+	fee, ok, err := s.float("fee", -1)
 	if err != nil {
 		return err
 	}
-	if text == "" {
+	if !ok {
 		return s.wrongType("fee", "a number")
 	}
-	req.HasFee = true
-	req.Fee, err = parseFloat(text, "fee", -1)
-	return err
+	req.Fee, req.HasFee = fee, true
+	return nil
 }
 
 func (jsonCodec) Append(dst []byte, req *Request) ([]byte, error) {
-	if i := unspeakable(req.Close); i >= 0 {
-		return dst, notInJSON("close", i, req.Close[i])
-	}
+	start := len(dst)
 	dst = append(dst, '{')
 	separator := ""
 	key := func(name string) {
@@ -190,7 +184,10 @@ func (jsonCodec) Append(dst []byte, req *Request) ([]byte, error) {
 	}
 	if req.Close != nil {
 		key("close")
-		dst = appendJSONFloats(dst, req.Close)
+		var i int
+		if dst, i = appendJSONFloats(dst, req.Close); i >= 0 {
+			return dst[:start], notInJSON("close", i, req.Close[i])
+		}
 	}
 	if req.Params != nil {
 		key("params")
@@ -226,11 +223,12 @@ func (jsonCodec) Append(dst []byte, req *Request) ([]byte, error) {
 }
 
 func (jsonCodec) AppendResults(dst []byte, res *kernel.Results) ([]byte, error) {
-	if i := unspeakable(res.PnL); i >= 0 {
-		return dst, notInJSON("pnl", i, res.PnL[i])
-	}
+	start := len(dst)
 	dst = append(dst, `{"pnl":`...)
-	dst = appendJSONFloats(dst, res.PnL)
+	dst, i := appendJSONFloats(dst, res.PnL)
+	if i >= 0 {
+		return dst[:start], notInJSON("pnl", i, res.PnL[i])
+	}
 	dst = append(dst, `,"trades":`...)
 	dst = appendJSONIntegers(dst, res.Trades)
 	dst = append(dst, `,"open":`...)
@@ -254,40 +252,6 @@ func notInJSON(field string, index int, v float64) *Error {
 		Detail: strconv.FormatFloat(v, 'g', -1, 64) + " can't be said in JSON; ask for a binary format in Accept"}
 }
 
-func appendJSONFloats(dst []byte, floats []float64) []byte {
-	dst = append(dst, '[')
-	for i, v := range floats {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = appendJSONFloat(dst, v)
-	}
-	return append(dst, ']')
-}
-
-// appendJSONFloat appends the shortest digits that read back to the same bits,
-// in the form that ECMAScript gives them and encoding/json too: with an
-// exponent only below 1e-6 and from 1e21 on. Negative zero is the exception:
-// -0 would be right, but Python's json takes it for an integer, which has no
-// sign, so it is -0.0.
-func appendJSONFloat(dst []byte, v float64) []byte {
-	if isNegativeZero(v) {
-		return append(dst, "-0.0"...)
-	}
-	if abs := math.Abs(v); abs == 0 || abs >= 1e-6 && abs < 1e21 {
-		return strconv.AppendFloat(dst, v, 'f', -1, 64)
-	}
-	dst = strconv.AppendFloat(dst, v, 'e', -1, 64)
-	// Exponents have two digits at least: e-09 becomes e-9.
-	if n := len(dst); dst[n-4] == 'e' && dst[n-3] == '-' && dst[n-2] == '0' {
-		dst[n-2] = dst[n-1]
-		dst = dst[:n-1]
-	}
-	return dst
-}
-
-func isNegativeZero(v float64) bool { return v == 0 && math.Signbit(v) }
-
 func appendJSONIntegers[T int64 | int8](dst []byte, integers []T) []byte {
 	dst = append(dst, '[')
 	for i, v := range integers {
@@ -304,25 +268,24 @@ func (jsonCodec) DecodeResults(body []byte, res *kernel.Results) error {
 	res.PnL, res.Trades, res.Open = res.PnL[:0], res.Trades[:0], res.Open[:0]
 	err := s.object(resultKeys, func(key int) error {
 		field := resultKeys[key]
-		return s.array(field, func(i int) error {
-			if key != keyPnL {
+		if key != keyPnL {
+			return s.array(field, func(i int) error {
 				v, err := decodeJSONWhole(s, field, i)
 				if err == nil {
 					err = appendResult(res, key, i, v)
 				}
 				return err
+			})
+		}
+		var err error
+		res.PnL, err = s.floats(field, res.PnL, 0, func(pnl []float64) ([]float64, error) {
+			v, ok, err := s.float(field, len(pnl))
+			if err == nil && !ok {
+				err = s.wrongType(field, "an array of numbers")
 			}
-			text, err := s.number()
-			if err != nil {
-				return err
-			}
-			if text == "" {
-				return s.wrongType(field, "an array of numbers")
-			}
-			v, err := parseFloat(text, field, i)
-			res.PnL = append(res.PnL, v)
-			return err
+			return append(pnl, v), err
 		})
+		return err
 	})
 	if err != nil {
 		return err

@@ -266,6 +266,14 @@ func TestJSONDecodingAllocatesNothingForEachNumber(t *testing.T) {
 	}
 }
 
+func TestJSONEncodingAllocatesNothingForEachNumber(t *testing.T) {
+	req := &Request{Close: randomSeries(rand.New(rand.NewPCG(19, 20)), 10_000)}
+	body := mustAppend(t, JSON, req)
+	if all := testing.AllocsPerRun(20, func() { body, _ = JSON.Append(body[:0], req) }); all > 2 {
+		t.Errorf("10,000 numbers cost %v allocations", all)
+	}
+}
+
 // FuzzJSONDecode checks that both readers of JSON agree on every body, and
 // that what they accept is written and read back unchanged.
 func FuzzJSONDecode(f *testing.F) {

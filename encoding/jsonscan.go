@@ -3,6 +3,7 @@ package encoding
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -120,6 +121,22 @@ func (s *jsonScanner) array(field string, element func(index int) error) error {
 	}
 }
 
+// floats walks an array as array does, and appends its elements to dst, no
+// more than limit if that isn't 0. It calls element for those that fill leaves.
+func (s *jsonScanner) floats(field string, dst []float64, limit int, element func(dst []float64) ([]float64, error)) ([]float64, error) {
+	err := s.array(field, func(int) (err error) {
+		dst = slices.Grow(dst, 1)
+		room := dst[len(dst):cap(dst)]
+		if limit > 0 && len(room) > limit-len(dst) {
+			room = room[:max(limit-len(dst), 0)]
+		}
+		dst = dst[:len(dst)+s.fill(room)]
+		dst, err = element(dst)
+		return err
+	})
+	return dst, err
+}
+
 // wrongType consumes a value that is not of the type that field must have, and
 // returns the error that says so.
 func (s *jsonScanner) wrongType(field, want string) error {
@@ -177,6 +194,23 @@ func (s *jsonScanner) number() (text string, err error) {
 	s.pos = p
 	// The number is parsed before the body changes; no copy is needed.
 	return unsafe.String(&t[start], p-start), nil
+}
+
+// float consumes the number at an index of field and returns the float64
+// nearest to it. If the next value is no number it consumes nothing and
+// returns false.
+func (s *jsonScanner) float(field string, index int) (v float64, ok bool, err error) {
+	s.peek()
+	if v, end, ok := scanFloat(s.text, s.pos); ok {
+		s.pos = end
+		return v, true, nil
+	}
+	text, err := s.number()
+	if err != nil || text == "" {
+		return 0, false, err
+	}
+	v, err = parseFloat(text, field, index)
+	return v, true, err
 }
 
 // parseFloat returns the float64 nearest to a number's text.
