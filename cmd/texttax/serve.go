@@ -19,8 +19,9 @@ import (
 )
 
 type serveCommand struct {
-	Listen      []string `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address to serve on; may be given several times. Port 0 takes a free port; the address is printed. Default: ${default}."`
-	AdminListen string   `placeholder:"HOST:PORT" help:"Serve /metrics, /healthz, /readyz and /debug/pprof/ on this address instead. Without it there is no pprof."`
+	Listen      []address  `default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Address to serve on, HOST:PORT or unix:PATH; may be given several times. Port 0 takes a free port; the address is printed. Default: ${default}."`
+	AdminListen *address   `placeholder:"ADDRESS" help:"Serve /metrics, /healthz, /readyz and /debug/pprof/ on this address instead. Without it there is no pprof."`
+	SocketMode  socketMode `default:"0600" placeholder:"MODE" help:"Permissions of the files of Unix sockets: who may connect. Default: ${default}."`
 
 	BodyMax   size  `default:"64MiB" help:"Largest body, on the wire and once its content encoding is undone."`
 	BarsMax   int   `default:"10000000" help:"Longest series, in bars."`
@@ -78,8 +79,11 @@ func (c *serveCommand) Validate() error {
 			return fmt.Errorf("%s must be at least 1, not %d", limit.flag, limit.value)
 		}
 	}
-	if len(c.Listen) == 0 || slices.Contains(c.Listen, "") {
+	if len(c.Listen) == 0 {
 		return errors.New("--listen needs an address, such as 127.0.0.1:8080")
+	}
+	if slices.ContainsFunc(c.Listen, address.isMemory) || c.AdminListen != nil && c.AdminListen.isMemory() {
+		return errors.New("HTTP is not served over shared memory: shm: is for --frame-listen")
 	}
 	if c.Slots < 0 || c.QueueMax < 0 {
 		return errors.New("--slots and --queue-max must not be negative")
@@ -102,7 +106,7 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 		Build:       handlers.Build(buildInfo()),
 		Ready:       ready.Load,
 		Log:         log,
-	}, c.AdminListen != "")
+	}, c.AdminListen != nil)
 
 	// Listening comes first: a busy port is an error at once.
 	var listeners []net.Listener
@@ -111,33 +115,32 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 			_ = l.Close() // closed already, if it was served
 		}
 	}()
-	listen := func(address string) (net.Listener, error) {
-		l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-		if err != nil {
-			return nil, err
-		}
-		listeners = append(listeners, l)
-		return l, nil
-	}
 	type service struct {
 		name     string
+		url      string
 		listener net.Listener
 		server   *http.Server
 	}
 	var services []service
-	for _, address := range c.Listen {
-		l, err := listen(address)
+	serve := func(name string, at address, h http.Handler) error {
+		l, err := at.listen(ctx, c.SocketMode)
 		if err != nil {
 			return err
 		}
-		services = append(services, service{"serving", l, c.server(s.public, log)})
+		listeners = append(listeners, l)
+		at.warnOfStrangers(log, l.Addr(), c.SocketMode)
+		services = append(services, service{name, at.httpURL(l.Addr()), l, c.server(h, log)})
+		return nil
 	}
-	if c.AdminListen != "" {
-		l, err := listen(c.AdminListen)
-		if err != nil {
+	for _, at := range c.Listen {
+		if err := serve("serving", at, s.public); err != nil {
 			return err
 		}
-		services = append(services, service{"admin", l, c.server(s.admin, log)})
+	}
+	if c.AdminListen != nil {
+		if err := serve("admin", *c.AdminListen, s.admin); err != nil {
+			return err
+		}
 	}
 
 	// From here on connections are accepted, by the listeners' backlog if not
@@ -145,10 +148,7 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 	ready.Store(true)
 	failed := make(chan error, len(services))
 	for _, v := range services {
-		fmt.Fprintf(out.stdout, "%s on http://%s\n", v.name, v.listener.Addr())
-		if a, ok := v.listener.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
-			log.Warn("anyone who reaches this address can use it: there is no authentication", "address", a.String())
-		}
+		fmt.Fprintf(out.stdout, "%s on %s\n", v.name, v.url)
 		go func() {
 			if err := v.server.Serve(v.listener); !errors.Is(err, http.ErrServerClosed) {
 				failed <- fmt.Errorf("serving %s: %w", v.listener.Addr(), err)
