@@ -30,6 +30,7 @@ const (
 	unsupportedType   reason = "unsupported-media-type"
 	unsupportedCoding reason = "unsupported-content-encoding"
 	queueFull         reason = "queue-full"
+	tooSlow           reason = "too-slow" // of frames only, and never sent
 	clientGone        reason = "client-gone"
 	internal          reason = "internal-error"
 )
@@ -53,6 +54,7 @@ var reasons = map[reason]struct {
 	unsupportedType:   {http.StatusUnsupportedMediaType, "The media type is not supported"},
 	unsupportedCoding: {http.StatusUnsupportedMediaType, "The content encoding is not supported"},
 	queueFull:         {http.StatusServiceUnavailable, "The service is busy"},
+	tooSlow:           {http.StatusRequestTimeout, "The client is too slow"},
 	clientGone:        {middleware.StatusClientGone, "The client went away"},
 	internal:          {http.StatusInternalServerError, "The service failed"},
 }

@@ -44,13 +44,7 @@ func (a *API) sweep(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 
-	ex.Clock.Enter(middleware.Queue)
-	got, err := a.slots.acquire(r.Context(), min(kernel.Workers(len(p.series), len(p.combos)), a.slots.total()))
-	if err != nil {
-		return err
-	}
-	ex.Clock.Enter(middleware.Compute)
-	if err := a.compute(r.Context(), p, got, &c.results); err != nil {
+	if err := a.run(r.Context(), ex, p, &c.results); err != nil {
 		return err
 	}
 
@@ -62,6 +56,17 @@ func (a *API) sweep(w http.ResponseWriter, r *http.Request) error {
 	c.out.set(answer)
 	a.send(w, r, c.answer, answer)
 	return nil
+}
+
+// run waits for its turn, then runs the plan.
+func (a *API) run(ctx context.Context, ex *middleware.Exchange, p plan, out *kernel.Results) error {
+	ex.Clock.Enter(middleware.Queue)
+	got, err := a.slots.acquire(ctx, min(kernel.Workers(len(p.series), len(p.combos)), a.slots.total()))
+	if err != nil {
+		return err
+	}
+	ex.Clock.Enter(middleware.Compute)
+	return a.compute(ctx, p, got, out)
 }
 
 // compute runs the plan on as many goroutines as slots were got, and gives

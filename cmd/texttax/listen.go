@@ -89,6 +89,9 @@ func (a address) httpURL(bound net.Addr) string {
 	return "http://" + bound.String()
 }
 
+// frameURL tells how to reach a frame server on the address.
+func (a address) frameURL(bound net.Addr) string { return a.network + ":" + bound.String() }
+
 var (
 	errNoSocket = errors.New("the file there is no socket; it is left alone")
 	errLive     = errors.New("another process serves there: address already in use")

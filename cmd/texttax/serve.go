@@ -21,6 +21,7 @@ import (
 type serveCommand struct {
 	Listen      []address  `default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Address to serve on, HOST:PORT or unix:PATH; may be given several times. Port 0 takes a free port; the address is printed. Default: ${default}."`
 	AdminListen *address   `placeholder:"ADDRESS" help:"Serve /metrics, /healthz, /readyz and /debug/pprof/ on this address instead. Without it there is no pprof."`
+	FrameListen []address  `placeholder:"ADDRESS" help:"Address to serve the frame protocol on, unix:PATH or tcp:HOST:PORT; may be given several times."`
 	SocketMode  socketMode `default:"0600" placeholder:"MODE" help:"Permissions of the files of Unix sockets: who may connect. Default: ${default}."`
 
 	BodyMax   size  `default:"64MiB" help:"Largest body, on the wire and once its content encoding is undone."`
@@ -32,7 +33,7 @@ type serveCommand struct {
 
 	Compress handlers.Compression `default:"off" enum:"off,text,all" help:"Answers to compress when the client's Accept-Encoding asks for it: off, text (JSON only) or all."`
 
-	HeaderTimeout time.Duration `default:"10s" help:"Longest time for a request's header to arrive."`
+	HeaderTimeout time.Duration `default:"10s" help:"Longest time for a request's header to arrive, and for each 64 KiB of a frame."`
 	IdleTimeout   time.Duration `default:"2m" help:"Longest time that an idle connection is kept."`
 	DrainDelay    time.Duration `default:"1s" help:"On SIGTERM or SIGINT: time between failing /readyz and closing the listeners. A second signal stops at once."`
 	DrainTimeout  time.Duration `default:"30s" help:"Longest time for accepted requests to finish after that."`
@@ -63,6 +64,8 @@ func (*serveCommand) Help() string {
 	return `Routes: POST /sweep and /echo; GET /datasets, /datasets/ID, /metrics, /healthz, /readyz, /version, /openapi.yaml and / (a short guide).
 
 Body formats, chosen by Content-Type and Accept: application/json, application/vnd.msgpack, application/vnd.apache.arrow.stream, application/octet-stream.
+
+The frame protocol of --frame-listen is sweeps and echoes without HTTP: frames [u32 length][body] both ways, all little-endian. The body of a request is [u8 opcode, 0 sweep or 1 echo][u32 bars][u32 combos][f64 closes][6 x i64 windows of each combo]; a reply is [f64 profits][i64 trades] of a sweep, and the closes of an echo. A frame that is refused closes the connection, and the log says why.
 
 The time of each request is split into phases, in the header Server-Timing and in the histogram texttax_phase_duration_seconds.`
 }
@@ -119,26 +122,32 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 		name     string
 		url      string
 		listener net.Listener
-		server   *http.Server
+		server   protocol
 	}
 	var services []service
-	serve := func(name string, at address, h http.Handler) error {
+	serve := func(name string, at address, url func(net.Addr) string, v protocol) error {
 		l, err := at.listen(ctx, c.SocketMode)
 		if err != nil {
 			return err
 		}
 		listeners = append(listeners, l)
 		at.warnOfStrangers(log, l.Addr(), c.SocketMode)
-		services = append(services, service{name, at.httpURL(l.Addr()), l, c.server(h, log)})
+		services = append(services, service{name, url(l.Addr()), l, v})
 		return nil
 	}
 	for _, at := range c.Listen {
-		if err := serve("serving", at, s.public); err != nil {
+		if err := serve("serving", at, at.httpURL, c.httpServer(s.public, log)); err != nil {
 			return err
 		}
 	}
+	for _, at := range c.FrameListen {
+		if err := serve("frames", at, at.frameURL, s.frames(handlers.FrameTimeouts{Idle: c.IdleTimeout, Frame: c.HeaderTimeout})); err != nil {
+			return err
+		}
+	}
+	public := len(services)
 	if c.AdminListen != nil {
-		if err := serve("admin", *c.AdminListen, s.admin); err != nil {
+		if err := serve("admin", *c.AdminListen, c.AdminListen.httpURL, c.httpServer(s.admin, log)); err != nil {
 			return err
 		}
 	}
@@ -176,11 +185,11 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 		}
 	}
 	var draining sync.WaitGroup
-	for i := range c.Listen {
+	for i := range public {
 		draining.Go(func() { shutdown(i) })
 	}
 	draining.Wait()
-	for i := len(c.Listen); i < len(services); i++ {
+	for i := public; i < len(services); i++ {
 		shutdown(i)
 	}
 	err = errors.Join(append(cut, err)...)
@@ -188,10 +197,17 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 	return err
 }
 
+// protocol is what is served on a listener: HTTP or frames.
+type protocol interface {
+	Serve(net.Listener) error
+	Shutdown(context.Context) error
+	Close() error
+}
+
 // maxHeaderBytes bounds a request's header. Ours are short.
 const maxHeaderBytes = 64 << 10
 
-func (c *serveCommand) server(h http.Handler, log *slog.Logger) *http.Server {
+func (c *serveCommand) httpServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: c.HeaderTimeout,
