@@ -7,6 +7,7 @@ package handlers
 import (
 	"cmp"
 	"log/slog"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -115,10 +116,19 @@ func Labels() middleware.Labels {
 			boundary = append(boundary, p)
 		}
 	}
+	var framed []middleware.Phase
+	for _, p := range middleware.Phases() {
+		if p != middleware.Decompress && p != middleware.Compress {
+			framed = append(framed, p)
+		}
+	}
+	routes := maps.Clone(endpoints)
+	routes[frameRoute] = "frame"
 	return middleware.Labels{
-		Endpoints:  endpoints,
-		Timed:      map[string][]middleware.Phase{"sweep": middleware.Phases(), "echo": boundary},
+		Endpoints:  routes,
+		Timed:      map[string][]middleware.Phase{"sweep": middleware.Phases(), "echo": boundary, "frame": framed},
 		Formats:    encoding.Names(),
+		Only:       map[string][]string{"frame": {encoding.Octet.Name()}},
 		Statuses:   append(Statuses(), middleware.StatusClientGone),
 		Rejections: Reasons(),
 	}

@@ -51,15 +51,7 @@ func (a *API) sweep(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 
-	ex.Clock.Enter(middleware.Queue)
-	turn, err := a.slots.acquire(ctx, kernel.Workers(len(p.series), len(p.combos)), p.work)
-	if err != nil {
-		return err
-	}
-	ex.Clock.Enter(middleware.Compute)
-	away, err := compute(ctx, p, turn, &c.results)
-	ex.Clock.Move(middleware.Compute, middleware.Queue, away)
-	if err != nil {
+	if err := a.run(ctx, ex, p, &c.results); err != nil {
 		return err
 	}
 
@@ -71,6 +63,19 @@ func (a *API) sweep(w http.ResponseWriter, r *http.Request) error {
 	c.out.set(answer)
 	a.send(w, r, c.answer, answer)
 	return nil
+}
+
+// run waits for its turn, then runs the plan.
+func (a *API) run(ctx context.Context, ex *middleware.Exchange, p plan, out *kernel.Results) error {
+	ex.Clock.Enter(middleware.Queue)
+	turn, err := a.slots.acquire(ctx, kernel.Workers(len(p.series), len(p.combos)), p.work)
+	if err != nil {
+		return err
+	}
+	ex.Clock.Enter(middleware.Compute)
+	away, err := compute(ctx, p, turn, out)
+	ex.Clock.Move(middleware.Compute, middleware.Queue, away)
+	return err
 }
 
 // compute runs the plan on as many goroutines as there are slots in the turn,

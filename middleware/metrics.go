@@ -41,6 +41,7 @@ type Labels struct {
 	Endpoints  map[string]string  // endpoint by route pattern
 	Timed      map[string][]Phase // endpoints whose requests are split, and the phases they can be in
 	Formats    []string
+	Only       map[string][]string // formats of the timed endpoints that don't have all
 	Statuses   []int
 	Rejections []string
 }
@@ -106,7 +107,11 @@ func NewMetrics(registry prometheus.Registerer, labels Labels) *Metrics {
 		m.formats[f] = true
 	}
 	for endpoint, possible := range labels.Timed {
-		for _, format := range append([]string{Other}, labels.Formats...) {
+		formats, some := labels.Only[endpoint]
+		if !some {
+			formats = labels.Formats
+		}
+		for _, format := range append([]string{Other}, formats...) {
 			m.bytes[bytesKey{endpoint, format}] = [2]prometheus.Counter{
 				in.WithLabelValues(endpoint, format), out.WithLabelValues(endpoint, format)}
 			for _, p := range possible {

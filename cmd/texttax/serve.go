@@ -22,8 +22,10 @@ import (
 )
 
 type serveCommand struct {
-	Listen      []string `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address to serve on; may be given several times. Port 0 takes a free port; the address is printed. Default: ${default}."`
-	AdminListen string   `placeholder:"HOST:PORT" help:"Serve /metrics, /healthz, /readyz and /debug/pprof/ on this address instead. Without it there is no pprof."`
+	Listen      []address  `default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Address to serve on, HOST:PORT or unix:PATH; may be given several times. Port 0 takes a free port; the address is printed. Default: ${default}."`
+	AdminListen *address   `placeholder:"ADDRESS" help:"Serve /metrics, /healthz, /readyz and /debug/pprof/ on this address instead. Without it there is no pprof."`
+	FrameListen []address  `placeholder:"ADDRESS" help:"Address to serve the frame protocol on, unix:PATH or tcp:HOST:PORT; may be given several times."`
+	SocketMode  socketMode `default:"0600" placeholder:"MODE" help:"Permissions of the files of Unix sockets: who may connect. Default: ${default}."`
 
 	BodyMax   size  `default:"64MiB" help:"Largest body, on the wire and once its content encoding is undone."`
 	BarsMax   int   `default:"10000000" help:"Longest series, in bars."`
@@ -40,7 +42,7 @@ type serveCommand struct {
 
 	Compress handlers.Compression `default:"off" enum:"off,text,all" help:"Answers to compress when the client's Accept-Encoding asks for it: off, text (JSON only) or all."`
 
-	HeaderTimeout time.Duration `default:"10s" help:"Longest time for a request's header to arrive."`
+	HeaderTimeout time.Duration `default:"10s" help:"Longest time for a request's header to arrive, and for each 64 KiB of a frame."`
 	IdleTimeout   time.Duration `default:"2m" help:"Longest time that an idle connection is kept."`
 	DrainDelay    time.Duration `default:"1s" help:"On SIGTERM or SIGINT: time between failing /readyz and closing the listeners. A second signal stops at once."`
 	DrainTimeout  time.Duration `default:"30s" help:"Longest time for accepted requests to finish after that."`
@@ -72,6 +74,8 @@ func (*serveCommand) Help() string {
 
 Body formats, chosen by Content-Type and Accept: application/json, application/vnd.msgpack, application/vnd.apache.arrow.stream, application/octet-stream.
 
+The frame protocol of --frame-listen is sweeps and echoes without HTTP: frames [u32 length][body] both ways, all little-endian. The body of a request is [u8 opcode, 0 sweep or 1 echo][u32 bars][u32 combos][f64 closes][6 x i64 windows of each combo]; a reply is [f64 profits][i64 trades] of a sweep, and the closes of an echo. A frame that is refused closes the connection, and the log says why.
+
 The time of each request is split into phases, in the header Server-Timing and in the histogram texttax_phase_duration_seconds.`
 }
 
@@ -87,7 +91,7 @@ func (c *serveCommand) Validate() error {
 			return fmt.Errorf("%s must be at least 1, not %d", limit.flag, limit.value)
 		}
 	}
-	if len(c.Listen) == 0 || slices.Contains(c.Listen, "") {
+	if len(c.Listen) == 0 {
 		return errors.New("--listen needs an address, such as 127.0.0.1:8080")
 	}
 	if c.MemoryMax != 0 && int64(c.MemoryMax) < handlers.MemoryFor(int64(c.BodyMax)) {
@@ -95,6 +99,9 @@ func (c *serveCommand) Validate() error {
 	}
 	if c.RequestTimeout < 0 || c.TransferGrace < 0 || c.TransferRate < 0 {
 		return errors.New("--request-timeout, --transfer-grace and --transfer-rate must not be negative")
+	}
+	if slices.ContainsFunc(c.Listen, address.isMemory) || c.AdminListen != nil && c.AdminListen.isMemory() {
+		return errors.New("HTTP is not served over shared memory: shm: is for --frame-listen")
 	}
 	if c.Slots < 0 || c.QueueMax < 0 {
 		return errors.New("--slots and --queue-max must not be negative")
@@ -124,7 +131,7 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 		Build:       handlers.Build(buildInfo()),
 		Ready:       ready.Load,
 		Log:         log,
-	}, c.AdminListen != "")
+	}, c.AdminListen != nil)
 
 	// Listening comes first: a busy port is an error at once.
 	var listeners []net.Listener
@@ -133,33 +140,38 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 			_ = l.Close() // closed already, if it was served
 		}
 	}()
-	listen := func(address string) (net.Listener, error) {
-		l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-		if err != nil {
-			return nil, err
-		}
-		listeners = append(listeners, l)
-		return l, nil
-	}
 	type service struct {
 		name     string
+		url      string
 		listener net.Listener
-		server   *http.Server
+		server   protocol
 	}
 	var services []service
-	for _, address := range c.Listen {
-		l, err := listen(address)
+	serve := func(name string, at address, url func(net.Addr) string, v protocol) error {
+		l, err := at.listen(ctx, c.SocketMode)
 		if err != nil {
 			return err
 		}
-		services = append(services, service{"serving", l, c.server(s.public, log)})
+		listeners = append(listeners, l)
+		at.warnOfStrangers(log, l.Addr(), c.SocketMode)
+		services = append(services, service{name, url(l.Addr()), l, v})
+		return nil
 	}
-	if c.AdminListen != "" {
-		l, err := listen(c.AdminListen)
-		if err != nil {
+	for _, at := range c.Listen {
+		if err := serve("serving", at, at.httpURL, c.httpServer(s.public, log)); err != nil {
 			return err
 		}
-		services = append(services, service{"admin", l, c.server(s.admin, log)})
+	}
+	for _, at := range c.FrameListen {
+		if err := serve("frames", at, at.frameURL, s.frames(handlers.FrameTimeouts{Idle: c.IdleTimeout, Frame: c.HeaderTimeout})); err != nil {
+			return err
+		}
+	}
+	public := len(services)
+	if c.AdminListen != nil {
+		if err := serve("admin", *c.AdminListen, c.AdminListen.httpURL, c.httpServer(s.admin, log)); err != nil {
+			return err
+		}
 	}
 
 	// From here on connections are accepted, by the listeners' backlog if not
@@ -167,10 +179,7 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 	ready.Store(true)
 	failed := make(chan error, len(services))
 	for _, v := range services {
-		fmt.Fprintf(out.stdout, "%s on http://%s\n", v.name, v.listener.Addr())
-		if a, ok := v.listener.Addr().(*net.TCPAddr); ok && !a.IP.IsLoopback() {
-			log.Warn("anyone who reaches this address can use it: there is no authentication", "address", a.String())
-		}
+		fmt.Fprintf(out.stdout, "%s on %s\n", v.name, v.url)
 		go func() {
 			if err := v.server.Serve(v.listener); !errors.Is(err, http.ErrServerClosed) {
 				failed <- fmt.Errorf("serving %s: %w", v.listener.Addr(), err)
@@ -198,11 +207,11 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 		}
 	}
 	var draining sync.WaitGroup
-	for i := range c.Listen {
+	for i := range public {
 		draining.Go(func() { shutdown(i) })
 	}
 	draining.Wait()
-	for i := len(c.Listen); i < len(services); i++ {
+	for i := public; i < len(services); i++ {
 		shutdown(i)
 	}
 	err = errors.Join(append(cut, err)...)
@@ -210,10 +219,17 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 	return err
 }
 
+// protocol is what is served on a listener: HTTP or frames.
+type protocol interface {
+	Serve(net.Listener) error
+	Shutdown(context.Context) error
+	Close() error
+}
+
 // maxHeaderBytes bounds a request's header. Ours are short.
 const maxHeaderBytes = 64 << 10
 
-func (c *serveCommand) server(h http.Handler, log *slog.Logger) *http.Server {
+func (c *serveCommand) httpServer(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: c.HeaderTimeout,

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -20,10 +21,11 @@ import (
 
 // server is the program, started as a user would, on a free port.
 type server struct {
-	url   string
-	admin string // of --admin-listen
-	log   *lockedBuffer
-	stop  func() error // drains and returns what run returned; may be called twice
+	url    string
+	admin  string   // of --admin-listen
+	frames []string // of each --frame-listen
+	log    *lockedBuffer
+	stop   func() error // drains and returns what run returned; may be called twice
 }
 
 // lockedBuffer can be read while the server writes to it.
@@ -71,18 +73,22 @@ func start(t testing.TB, args ...string) *server {
 	lines := bufio.NewScanner(stdout)
 	want := 1
 	for _, a := range args {
-		if a == "--admin-listen" {
-			want = 2
+		switch a {
+		case "--listen", "--admin-listen", "--frame-listen":
+			want++
 		}
 	}
 	for range want {
 		if !lines.Scan() {
 			t.Fatalf("the server did not start: %v\n%s", s.stop(), s.log)
 		}
-		if url, ok := strings.CutPrefix(lines.Text(), "serving on "); ok {
-			s.url = url
-		} else if url, ok := strings.CutPrefix(lines.Text(), "admin on "); ok {
-			s.admin = url
+		switch what, at, _ := strings.Cut(lines.Text(), " on "); what {
+		case "serving":
+			s.url = cmp.Or(s.url, at)
+		case "admin":
+			s.admin = at
+		case "frames":
+			s.frames = append(s.frames, at)
 		}
 	}
 	go func() { _, _ = io.Copy(io.Discard, stdout) }()

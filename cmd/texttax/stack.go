@@ -19,6 +19,7 @@ import (
 type stack struct {
 	public   http.Handler
 	admin    http.Handler // nil without an address of its own
+	frames   func(handlers.FrameTimeouts) *handlers.FrameServer
 	registry *prometheus.Registry
 }
 
@@ -53,6 +54,7 @@ func newStack(config handlers.Config, separateAdmin bool) *stack {
 	public := newRouter()
 	api.Routes(public)
 	s := &stack{public: public, registry: registry}
+	s.frames = func(t handlers.FrameTimeouts) *handlers.FrameServer { return api.NewFrameServer(metrics, t) }
 	if !separateAdmin {
 		api.Operations(public, exposition)
 		return s

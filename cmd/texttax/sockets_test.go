@@ -1,0 +1,249 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// overSocket returns a client that reaches every host by the socket at path.
+func overSocket(t testing.TB, path string) *http.Client {
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: time.Minute}
+}
+
+// servesOver checks that HTTP is served on the socket at path.
+func servesOver(t testing.TB, path string) {
+	t.Helper()
+	r, err := overSocket(t, path).Post("http://localhost/sweep?dataset=gbm42&lengths=6", "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	if body, err := io.ReadAll(r.Body); err != nil || !strings.HasPrefix(string(body), `{"pnl":[-5165.584357716994]`) {
+		t.Errorf("status %d, %v: %.200s", r.StatusCode, err, body)
+	}
+}
+
+// leaveStale makes a socket at path that nobody listens on.
+func leaveStale(t testing.TB, path string) {
+	t.Helper()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func serveError(args ...string) string {
+	if err := run(context.Background(), append([]string{"serve"}, args...), io.Discard, io.Discard); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+func TestUnixSocketsServeBesideTCPAndAreRemovedAtTheEnd(t *testing.T) {
+	folder := t.TempDir()
+	public, second, admin := filepath.Join(folder, "public"), filepath.Join(folder, "second"), filepath.Join(folder, "admin")
+	s := start(t, "--listen", "unix:"+public, "--listen", "unix:"+second, "--admin-listen", "unix:"+admin, "--socket-mode", "0620")
+	servesOver(t, public)
+	servesOver(t, second)
+	if !strings.HasPrefix(s.admin, "unix:"+admin+" (curl --unix-socket "+admin+" ") {
+		t.Errorf("the printed address is %s", s.admin)
+	}
+	r, err := overSocket(t, admin).Get("http://localhost/readyz")
+	if err != nil || r.StatusCode != 200 {
+		t.Fatal(r, err)
+	}
+	_ = r.Body.Close()
+	if r := ask(t, "GET", s.url+"/version", nil); r.status != 200 {
+		t.Errorf("status %d over TCP", r.status)
+	}
+	for _, path := range []string{public, second, admin} {
+		if info, err := os.Lstat(path); err != nil || info.Mode() != fs.ModeSocket|0o620 {
+			t.Errorf("%s: %v, %v", path, info.Mode(), err)
+		}
+	}
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestASocketIsPrivateByDefault(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	s := start(t, "--listen", "unix:"+path)
+	if info, err := os.Lstat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if strings.Contains(s.log.String(), "no authentication") {
+		t.Errorf("nobody else can connect, and yet the log warns:\n%s", s.log)
+	}
+	if s := start(t, "--listen", "unix:"+path+"2", "--socket-mode", "0666"); !strings.Contains(s.log.String(), "no authentication") {
+		t.Error("anybody can connect, and nobody is warned")
+	}
+}
+
+func TestALiveSocketIsRefusedAndUnharmed(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	start(t, "--listen", "unix:"+path)
+	for _, flag := range []string{"--listen", "--admin-listen"} {
+		if err := serveError("--listen", "127.0.0.1:0", flag, "unix:"+path); !strings.Contains(err, path) || !strings.Contains(err, "another process serves there") {
+			t.Errorf("%s: %s", flag, err)
+		}
+	}
+	servesOver(t, path)
+}
+
+func TestWhatIsNoStaleSocketIsLeftAlone(t *testing.T) {
+	folder := t.TempDir()
+	file, dir, link := filepath.Join(folder, "file"), filepath.Join(folder, "dir"), filepath.Join(folder, "link")
+	stale := filepath.Join(folder, "stale")
+	leaveStale(t, stale)
+	for _, err := range []error{os.WriteFile(file, []byte("precious"), 0o400), os.Mkdir(dir, 0o700), os.Symlink(stale, link)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{file, dir, link} {
+		before, _ := os.Lstat(path)
+		if err := serveError("--listen", "unix:"+path); !strings.Contains(err, "no socket") {
+			t.Errorf("%s: %s", path, err)
+		}
+		if after, err := os.Lstat(path); err != nil || !os.SameFile(before, after) || before.ModTime() != after.ModTime() {
+			t.Errorf("%s has changed: %v", path, err)
+		}
+	}
+	if text, err := os.ReadFile(file); string(text) != "precious" {
+		t.Errorf("%q, %v", text, err)
+	}
+	for _, path := range []string{filepath.Join(folder, "none", "s"), filepath.Join(folder, strings.Repeat("x", 200))} {
+		if err := serveError("--listen", "unix:"+path); err == "" {
+			t.Errorf("%s was taken", path)
+		}
+	}
+	for _, wrong := range []string{"unix:", "unix:@abstract", "shm:" + stale} {
+		err := run(context.Background(), []string{"serve", "--listen", wrong}, io.Discard, io.Discard)
+		if exitStatus(err) != 2 {
+			t.Errorf("%s: %v", wrong, err)
+		}
+	}
+}
+
+func TestAFailedStartRemovesWhatItHasMade(t *testing.T) {
+	folder := t.TempDir()
+	busy := start(t)
+	err := serveError("--listen", "unix:"+filepath.Join(folder, "s"), "--listen", strings.TrimPrefix(busy.url, "http://"))
+	if !strings.Contains(err, "address already in use") {
+		t.Errorf("%s", err)
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestOfManyStartersOnAStaleSocketOneWins(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	for range 20 {
+		leaveStale(t, path)
+		var winner atomic.Pointer[net.Listener]
+		var starters sync.WaitGroup
+		for range 8 {
+			starters.Go(func() {
+				l, err := listenUnix(t.Context(), path, 0o600)
+				if errors.Is(err, errLive) {
+					return
+				}
+				if err != nil || !winner.CompareAndSwap(nil, &l) {
+					t.Errorf("another winner, or another error: %v", err)
+				}
+			})
+		}
+		starters.Wait()
+		l := *winner.Load()
+		accepted := make(chan error, 1)
+		go func() {
+			c, err := l.Accept()
+			for err == nil { // those who looked whether it lives come first
+				if n, _ := c.Read(make([]byte, 1)); n == 1 {
+					break
+				}
+				_ = c.Close()
+				c, err = l.Accept()
+			}
+			accepted <- err
+		}()
+		c, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Write([]byte{1}); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-accepted; err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Close()
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestTheEndDoesNotRemoveTheSocketOfASuccessor(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	first := start(t, "--listen", "unix:"+path)
+	if err := os.Remove(path); err != nil { // somebody tidies up
+		t.Fatal(err)
+	}
+	start(t, "--listen", "unix:"+path)
+	if err := first.stop(); err != nil {
+		t.Fatal(err)
+	}
+	servesOver(t, path)
+}
+
+func TestAKilledServerStartsAgainOnItsSocket(t *testing.T) {
+	binary, path := buildBinary(t), filepath.Join(t.TempDir(), "s")
+	for range 3 {
+		p := startProcess(t, binary, "--listen", "unix:"+path)
+		servesOver(t, path)
+		p.signal(t, syscall.SIGKILL)
+		if err := <-p.ended; err == nil {
+			t.Fatal("it ended well")
+		}
+		if _, err := os.Lstat(path); err != nil {
+			t.Fatalf("there is no stale socket to test with: %v", err)
+		}
+	}
+	p := startProcess(t, binary, "--listen", "unix:"+path, "--drain-delay", "0s")
+	servesOver(t, path)
+	p.signal(t, syscall.SIGTERM)
+	if err := <-p.ended; err != nil {
+		t.Errorf("%v\n%s", err, p.stderr)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the socket is still there: %v", err)
+	}
+}
