@@ -14,6 +14,8 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"texttax/encoding"
+	"texttax/handlers/store"
+	"texttax/kernel/gbm42"
 	"texttax/middleware"
 )
 
@@ -38,6 +40,7 @@ type Config struct {
 	Slots       int // goroutines in the kernel at a time, GOMAXPROCS at most; < 1 means that
 	Queue       int // requests that may wait for a slot
 	Compression Compression
+	Datasets    *store.Store // nil means one in memory, with the default limit
 	Build       Build
 	Ready       func() bool // whether /readyz says yes; nil means always
 	Log         *slog.Logger
@@ -53,9 +56,8 @@ type Build struct {
 
 // API serves the routes.
 type API struct {
-	config   Config
-	slots    *slots
-	datasets datasets
+	config Config
+	slots  *slots
 }
 
 // New makes an API.
@@ -68,7 +70,10 @@ func New(config Config) *API {
 	limits.Bars = cmp.Or(limits.Bars, DefaultLimits.Bars)
 	limits.Combos = cmp.Or(limits.Combos, DefaultLimits.Combos)
 	limits.Work = cmp.Or(limits.Work, DefaultLimits.Work)
-	return &API{config: config, slots: newSlots(config.Slots, config.Queue), datasets: builtin()}
+	if config.Datasets == nil {
+		config.Datasets = store.New(store.DefaultMax)
+	}
+	return &API{config: config, slots: newSlots(config.Slots, config.Queue)}
 }
 
 // Limits returns the limits in force.
@@ -80,8 +85,8 @@ func (a *API) State() middleware.State {
 		QueueDepth:   func() int { return int(a.slots.waiting.Load()) },
 		Slots:        a.slots.total,
 		SlotsBusy:    a.slots.busy,
-		Datasets:     a.datasets.count,
-		DatasetBytes: a.datasets.bytes,
+		Datasets:     func() int { return 1 + a.config.Datasets.Count() },
+		DatasetBytes: func() int64 { return 8*gbm42.Bars + a.config.Datasets.Bytes() },
 	}
 }
 
@@ -108,8 +113,10 @@ func Labels() middleware.Labels {
 		}
 	}
 	return middleware.Labels{
-		Endpoints:  endpoints,
-		Timed:      map[string][]middleware.Phase{"sweep": middleware.Phases(), "echo": boundary},
+		Endpoints: endpoints,
+		// Of the datasets the bytes are counted, and no phases: what a disk
+		// takes is none of them.
+		Timed:      map[string][]middleware.Phase{"sweep": middleware.Phases(), "echo": boundary, "datasets": nil},
 		Formats:    encoding.Names(),
 		Statuses:   append(Statuses(), middleware.StatusClientGone),
 		Rejections: Reasons(),
@@ -126,6 +133,8 @@ func (a *API) Routes(r chi.Router) {
 	r.Post("/echo", a.route(a.echo))
 	get(r, "/datasets", a.route(a.listDatasets))
 	get(r, "/datasets/{id}", a.route(a.getDataset))
+	r.Put("/datasets/{id}", a.route(a.putDataset))
+	r.Delete("/datasets/{id}", a.route(a.deleteDataset))
 	get(r, "/openapi.yaml", serveOpenAPI)
 	get(r, "/version", a.version)
 	get(r, "/", a.route(a.home))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"texttax/encoding"
+	"texttax/handlers/store"
 	"texttax/middleware"
 )
 
@@ -18,11 +19,15 @@ type reason string
 const (
 	malformedBody     reason = "malformed-body"
 	malformedQuery    reason = "malformed-query"
+	malformedHeader   reason = "malformed-header"
 	conflict          reason = "conflicting-parameters"
 	invalidValue      reason = "invalid-value"
 	overLimit         reason = "over-limit"
 	unspeakable       reason = "unspeakable-answer"
 	datasetNotFound   reason = "dataset-not-found"
+	builtinDataset    reason = "builtin-dataset"
+	preconditionFails reason = "precondition-failed"
+	storeFull         reason = "store-full"
 	notFound          reason = "not-found"
 	wrongMethod       reason = "method-not-allowed"
 	notAcceptable     reason = "not-acceptable"
@@ -41,11 +46,15 @@ var reasons = map[reason]struct {
 }{
 	malformedBody:     {http.StatusBadRequest, "The body is malformed"},
 	malformedQuery:    {http.StatusBadRequest, "The query is malformed"},
+	malformedHeader:   {http.StatusBadRequest, "A header is malformed"},
 	conflict:          {http.StatusBadRequest, "Parameters contradict each other"},
 	invalidValue:      {http.StatusUnprocessableEntity, "A value is invalid"},
 	overLimit:         {http.StatusUnprocessableEntity, "The request is over a limit"},
 	unspeakable:       {http.StatusUnprocessableEntity, "The format can't express the answer"},
 	datasetNotFound:   {http.StatusNotFound, "There is no such dataset"},
+	builtinDataset:    {http.StatusConflict, "The dataset is built in"},
+	preconditionFails: {http.StatusPreconditionFailed, "The dataset is not in the state that was asked for"},
+	storeFull:         {http.StatusInsufficientStorage, "There is no room for the dataset"},
 	notFound:          {http.StatusNotFound, "There is nothing at this path"},
 	wrongMethod:       {http.StatusMethodNotAllowed, "The method is not allowed here"},
 	notAcceptable:     {http.StatusNotAcceptable, "No acceptable format"},
@@ -68,7 +77,7 @@ func Reasons() []string {
 
 // Statuses lists the status codes of all answers, for the metrics.
 func Statuses() []int {
-	all := []int{http.StatusOK}
+	all := []int{http.StatusOK, http.StatusCreated, http.StatusNoContent, http.StatusNotModified}
 	seen := map[int]bool{}
 	for _, r := range reasons {
 		if !seen[r.status] {
@@ -120,6 +129,7 @@ func toRefusal(err error) *refusal {
 		ready    *refusal
 		body     *encoding.Error
 		tooLarge *http.MaxBytesError
+		full     *store.FullError
 	)
 	switch {
 	case errors.As(err, &ready):
@@ -128,6 +138,8 @@ func toRefusal(err error) *refusal {
 		return &refusal{reason: bodyReason(body.Kind), detail: body.Error(), field: body.Field, index: body.Index}
 	case errors.As(err, &tooLarge):
 		return refuse(bodyTooLarge, "the body is over the limit of "+strconv.FormatInt(tooLarge.Limit, 10)+" bytes")
+	case errors.As(err, &full):
+		return &refusal{reason: storeFull, detail: full.Detail, index: -1, cause: full.Cause}
 	}
 	return &refusal{reason: internal, detail: "the request could not be served; its id is in instance", index: -1, cause: err}
 }
@@ -185,8 +197,11 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	switch why.reason {
 	case unsupportedType, notAcceptable:
-		if r.Method == http.MethodPost {
+		switch r.Method {
+		case http.MethodPost:
 			header.Set("Accept-Post", encoding.Supported())
+		case http.MethodPut:
+			header.Set("Accept", encoding.Supported()) // as RFC 9110 has it for any method
 		}
 	case unsupportedCoding:
 		header.Set("Accept-Encoding", acceptedEncodings)

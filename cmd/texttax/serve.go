@@ -16,6 +16,7 @@ import (
 	"github.com/alecthomas/units"
 
 	"texttax/handlers"
+	"texttax/handlers/store"
 )
 
 type serveCommand struct {
@@ -28,6 +29,9 @@ type serveCommand struct {
 	WorkMax   int64 `default:"20000000000" help:"Most work of a sweep, in bars x combos."`
 	Slots     int   `default:"0" help:"Goroutines that compute at a time, over all requests; at most one a core, which is what 0 means."`
 	QueueMax  int   `default:"1024" help:"Most requests that wait for a compute slot; beyond it the answer is 503."`
+
+	DatasetsMax size   `default:"1GiB" help:"Most bytes of all datasets that clients store, 8 for each bar; beyond it the answer is 507."`
+	DataDir     string `placeholder:"DIR" type:"path" help:"Directory that keeps the stored datasets over a restart. Without it they are in memory only."`
 
 	Compress handlers.Compression `default:"off" enum:"off,text,all" help:"Answers to compress when the client's Accept-Encoding asks for it: off, text (JSON only) or all."`
 
@@ -59,7 +63,7 @@ func (s *size) UnmarshalText(text []byte) error {
 
 // Help is shown by texttax serve --help.
 func (*serveCommand) Help() string {
-	return `Routes: POST /sweep and /echo; GET /datasets, /datasets/ID, /metrics, /healthz, /readyz, /version, /openapi.yaml and / (a short guide).
+	return `Routes: POST /sweep and /echo; GET /datasets; GET, PUT and DELETE /datasets/ID; GET /metrics, /healthz, /readyz, /version, /openapi.yaml and / (a short guide).
 
 Body formats, chosen by Content-Type and Accept: application/json, application/vnd.msgpack, application/vnd.apache.arrow.stream, application/octet-stream.
 
@@ -84,6 +88,9 @@ func (c *serveCommand) Validate() error {
 	if c.Slots < 0 || c.QueueMax < 0 {
 		return errors.New("--slots and --queue-max must not be negative")
 	}
+	if c.DatasetsMax < 0 {
+		return fmt.Errorf("--datasets-max must not be negative, as %d is", c.DatasetsMax)
+	}
 	if c.HeaderTimeout <= 0 || c.IdleTimeout <= 0 || c.DrainTimeout <= 0 || c.DrainDelay < 0 {
 		return errors.New("timeouts must be above 0")
 	}
@@ -93,12 +100,18 @@ func (c *serveCommand) Validate() error {
 // Run serves until ctx ends, then drains.
 func (c *serveCommand) Run(ctx context.Context, out streams) error {
 	log := newLog(c.LogFormat, c.LogLevel, out.stderr)
+	datasets, err := store.Open(store.Config{Max: int64(c.DatasetsMax), Dir: c.DataDir, Log: log})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = datasets.Close() }() // what was acknowledged is on disk already
 	var ready atomic.Bool
 	s := newStack(handlers.Config{
 		Limits:      handlers.Limits{BodyBytes: int64(c.BodyMax), Bars: c.BarsMax, Combos: c.CombosMax, Work: c.WorkMax},
 		Slots:       c.Slots,
 		Queue:       c.QueueMax,
 		Compression: c.Compress,
+		Datasets:    datasets,
 		Build:       handlers.Build(buildInfo()),
 		Ready:       ready.Load,
 		Log:         log,
@@ -155,7 +168,6 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 			}
 		}()
 	}
-	var err error
 	select {
 	case err = <-failed:
 		ready.Store(false)
