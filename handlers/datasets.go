@@ -148,6 +148,9 @@ func (a *API) putDataset(w http.ResponseWriter, r *http.Request) error {
 	case id == gbm42.ID:
 		return keepsBuiltin()
 	}
+	if _, partial := r.Header["Content-Range"]; partial {
+		return refuseField(malformedHeader, "Content-Range", "Content-Range: a series is put whole")
+	}
 	codec, err := requestCodec(r, ex)
 	if err != nil {
 		return err

@@ -313,6 +313,8 @@ func TestARefusedPUTChangesNothing(t *testing.T) {
 			}
 		})
 	}
+	wantProblem(t, ask(t, "PUT", s.url+"/datasets/it", octets(1), "Content-Range", "bytes 8-15/16"), 400, "Content-Range", -1)
+	holds(t, s.url, "it", kept)
 	// What no client sends of itself.
 	for _, path := range []string{"/datasets/", "/datasets//", "/datasets/../x", "/datasets/a/b", "/datasets/../../etc/passwd", "/datasets/%"} {
 		for _, method := range []string{"PUT", "GET", "DELETE"} {
@@ -566,5 +568,16 @@ func TestADatasetLimitThatIsNone(t *testing.T) {
 	wantProblem(t, ask(t, "PUT", s.url+"/datasets/it", octets(1)), 507, "", -1)
 	if r := ask(t, "POST", s.url+"/sweep?dataset=gbm42&lengths=6", nil); r.status != 200 {
 		t.Errorf("status %d", r.status)
+	}
+}
+
+// It must not come to mean the directory that the server was started in.
+func TestAnEmptyDataDirectoryIsNone(t *testing.T) {
+	t.Setenv("TEXTTAX_DATA_DIR", "")
+	t.Chdir(t.TempDir())
+	s := start(t)
+	wantBare(t, ask(t, "PUT", s.url+"/datasets/it", octets(1)), 201, tagOf([]float64{1}))
+	if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
+		t.Errorf("there are %v, %v", left, err)
 	}
 }

@@ -31,7 +31,7 @@ type serveCommand struct {
 	QueueMax  int   `default:"1024" help:"Most requests that wait for a compute slot; beyond it the answer is 503."`
 
 	DatasetsMax size   `default:"1GiB" help:"Most bytes of all datasets that clients store, 8 for each bar; beyond it the answer is 507."`
-	DataDir     string `placeholder:"DIR" type:"path" help:"Directory that keeps the stored datasets over a restart. Without it they are in memory only."`
+	DataDir     string `placeholder:"DIR" help:"Directory that keeps the stored datasets over a restart. Without it they are in memory only."`
 
 	Compress handlers.Compression `default:"off" enum:"off,text,all" help:"Answers to compress when the client's Accept-Encoding asks for it: off, text (JSON only) or all."`
 

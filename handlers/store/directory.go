@@ -79,14 +79,14 @@ func (d *directory) close() error {
 	return errors.Join(errs...)
 }
 
-// save writes the version's file in place of the one before. After a failure
-// the one before is still there, unless the last step is what failed: then
-// either may be.
-func (d *directory) save(v *Version) error {
+// save writes the version's file in place of the one before. If it fails, named
+// tells whether the new one is there already, though maybe not for ever: else
+// the one before is.
+func (d *directory) save(v *Version) (named bool, err error) {
 	name := fmt.Sprintf("%s%016x%016x", temporaryPrefix, rand.Uint64(), rand.Uint64())
 	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err = errors.Join(writeFile(f, v), f.Close()); err == nil {
 		err = d.root.Rename(name, fileName(v.ID))
@@ -94,9 +94,9 @@ func (d *directory) save(v *Version) error {
 	if err != nil {
 		// What can't be removed now, on a disk that turned read-only, is at the
 		// next start.
-		return errors.Join(err, d.root.Remove(name))
+		return false, errors.Join(err, d.root.Remove(name))
 	}
-	return d.syncDirectory()
+	return true, d.syncDirectory()
 }
 
 // remove removes the file of a dataset, if it is there.

@@ -63,8 +63,8 @@ func TestAFullDiskIsAnErrorAndTheOldVersionStays(t *testing.T) {
 		}
 	}
 	holds(t, s, "a", series(1, 60_000))
-	if left := files(t, dir); !slices.Equal(left, []string{fileName("a")}) || s.Count() != 1 || s.Bytes() != 480_000 || s.reserved != 0 {
-		t.Errorf("there are %q, %d datasets of %d bytes, %d reserved", left, s.Count(), s.Bytes(), s.reserved)
+	if left := files(t, dir); !slices.Equal(left, []string{fileName("a")}) || s.Count() != 1 || s.Bytes() != 480_000 || s.reserved != 0 || len(s.doubtful) != 0 {
+		t.Errorf("there are %q, %d datasets of %d bytes, %d reserved, %d in doubt", left, s.Count(), s.Bytes(), s.reserved, len(s.doubtful))
 	}
 	put(t, s, "b", series(3, 1000)) // there is room for that
 	if err := s.Close(); err != nil {

@@ -257,17 +257,17 @@ func (s *Store) Put(id string, series []float64, allow func(*Version) error) (v 
 		return nil, false, err
 	}
 	v = &Version{ID: id, Series: slices.Clone(series), ETag: etag, Created: time.Now().UTC().Truncate(time.Millisecond)}
+	doubt := false
 	if s.disk != nil {
-		if err = s.disk.save(v); err != nil {
-			if old == nil { // the failure may have come after the file got its name
-				_ = s.disk.remove(id)
-			}
-			if isFull(err) {
-				err = &FullError{Detail: "the disk that keeps the datasets is full", Cause: err}
-			}
-		}
+		doubt, err = s.disk.save(v)
 	}
-	s.settle(id, old, v, added, err)
+	if err != nil && doubt && old == nil {
+		doubt = s.disk.remove(id) != nil
+	}
+	if isFull(err) {
+		err = &FullError{Detail: "the disk that keeps the datasets is full", Cause: err}
+	}
+	s.settle(id, old, v, added, err, doubt)
 	if err != nil {
 		return nil, false, err
 	}
@@ -292,7 +292,7 @@ func (s *Store) Delete(id string, allow func(*Version) error) error {
 	if s.disk != nil {
 		err = s.disk.remove(id)
 	}
-	s.settle(id, old, nil, -old.Bytes(), err)
+	s.settle(id, old, nil, -old.Bytes(), err, true)
 	return err
 }
 
@@ -349,8 +349,9 @@ func (s *Store) reserve(added int64, isNew bool) error {
 }
 
 // settle ends a write: it turns what was reserved into what is stored, or
-// gives it back after a failure. next is nil for a deletion.
-func (s *Store) settle(id string, old, next *Version, added int64, failure error) {
+// gives it back after a failure, which may leave a doubt about what is on disk.
+// next is nil for a deletion.
+func (s *Store) settle(id string, old, next *Version, added int64, failure error, doubt bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if next != nil {
@@ -360,7 +361,9 @@ func (s *Store) settle(id string, old, next *Version, added int64, failure error
 		}
 	}
 	if failure != nil {
-		s.doubtful[id] = true
+		if doubt {
+			s.doubtful[id] = true
+		}
 		return
 	}
 	delete(s.doubtful, id)
