@@ -1,6 +1,7 @@
 package encoding
 
 import (
+	"io"
 	"math"
 	"unsafe"
 )
@@ -26,12 +27,6 @@ func view[T wireNumber](b []byte) ([]T, bool) {
 		return nil, false
 	}
 	return unsafe.Slice((*T)(address), uintptr(len(b))/size), true
-}
-
-// LittleEndian returns the bytes of a series as the octet format has them,
-// without copying, or false where this machine keeps them otherwise.
-func LittleEndian(series []float64) ([]byte, bool) {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(series))), 8*len(series)), littleEndian
 }
 
 // copyNumbers fills dst with the little-endian numbers in src, which must be
@@ -114,4 +109,32 @@ func widenFloat32(bits uint32) float64 {
 	}
 	sign, payload := uint64(bits>>31), uint64(bits&(1<<23-1))
 	return math.Float64frombits(sign<<63 | 0x7ff<<52 | payload<<29)
+}
+
+// LittleEndian returns the series as little-endian bytes: its own memory where
+// this machine keeps numbers so, else a copy.
+func LittleEndian(series []float64) []byte {
+	if littleEndian {
+		return rawBytes(series)
+	}
+	return appendNumbers(nil, series)
+}
+
+// ReadSeries reads a series of little-endian closes, straight to where it
+// stays. If there are fewer the error is that of io.ReadFull.
+func ReadSeries(r io.Reader, bars int) ([]float64, error) {
+	series := make([]float64, bars)
+	raw := rawBytes(series)
+	if _, err := io.ReadFull(r, raw); err != nil {
+		return nil, err
+	}
+	if !littleEndian {
+		reverseEach(raw, bytesPrice)
+	}
+	return series, nil
+}
+
+// rawBytes returns the bytes of the series as they lie.
+func rawBytes(series []float64) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(series))), len(series)*bytesPrice)
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"texttax/encoding"
+	"texttax/handlers/store"
+	"texttax/kernel/gbm42"
 	"texttax/middleware"
 )
 
@@ -44,6 +46,7 @@ type Config struct {
 	Memory      int64 // bytes that all bodies in flight may take, with what is made of them
 	Deadlines   Deadlines
 	Compression Compression
+	Datasets    *store.Store // nil means one in memory, with the default limit
 	Build       Build
 	Ready       func() bool // whether /readyz says yes; nil means always
 	Log         *slog.Logger
@@ -59,10 +62,9 @@ type Build struct {
 
 // API serves the routes.
 type API struct {
-	config   Config
-	slots    *slots
-	memory   *memory
-	datasets datasets
+	config Config
+	slots  *slots
+	memory *memory
 }
 
 // New makes an API.
@@ -75,7 +77,10 @@ func New(config Config) *API {
 	limits.Bars = cmp.Or(limits.Bars, DefaultLimits.Bars)
 	limits.Combos = cmp.Or(limits.Combos, DefaultLimits.Combos)
 	limits.Work = cmp.Or(limits.Work, DefaultLimits.Work)
-	return &API{config: config, slots: newSlots(config.Slots, config.Queue), memory: newMemory(cmp.Or(config.Memory, DefaultMemory)), datasets: builtin()}
+	if config.Datasets == nil {
+		config.Datasets = store.New(store.DefaultMax)
+	}
+	return &API{config: config, slots: newSlots(config.Slots, config.Queue), memory: newMemory(cmp.Or(config.Memory, DefaultMemory))}
 }
 
 // Limits returns the limits in force.
@@ -87,8 +92,8 @@ func (a *API) State() middleware.State {
 		QueueDepth:   func() int { return int(a.slots.depth.Load()) },
 		Slots:        func() int { return a.slots.total },
 		SlotsBusy:    a.slots.busy,
-		Datasets:     a.datasets.count,
-		DatasetBytes: a.datasets.bytes,
+		Datasets:     func() int { return 1 + a.config.Datasets.Count() },
+		DatasetBytes: func() int64 { return 8*gbm42.Bars + a.config.Datasets.Bytes() },
 		MemoryMax:    func() int64 { return a.memory.max },
 		MemoryBusy:   a.memory.reserved.Load,
 	}
@@ -125,8 +130,10 @@ func Labels() middleware.Labels {
 	routes := maps.Clone(endpoints)
 	routes[frameRoute] = "frame"
 	return middleware.Labels{
-		Endpoints:  routes,
-		Timed:      map[string][]middleware.Phase{"sweep": middleware.Phases(), "echo": boundary, "frame": framed},
+		Endpoints: routes,
+		// Of the datasets the bytes are counted, and no phases: what a disk
+		// takes is none of them.
+		Timed:      map[string][]middleware.Phase{"sweep": middleware.Phases(), "echo": boundary, "frame": framed, "datasets": nil},
 		Formats:    encoding.Names(),
 		Only:       map[string][]string{"frame": {encoding.Octet.Name()}},
 		Statuses:   append(Statuses(), middleware.StatusClientGone),
@@ -144,6 +151,8 @@ func (a *API) Routes(r chi.Router) {
 	r.Post("/echo", a.route(a.echo))
 	get(r, "/datasets", a.route(a.listDatasets))
 	get(r, "/datasets/{id}", a.route(a.getDataset))
+	r.Put("/datasets/{id}", a.route(a.putDataset))
+	r.Delete("/datasets/{id}", a.route(a.deleteDataset))
 	get(r, "/openapi.yaml", serveOpenAPI)
 	get(r, "/version", a.version)
 	get(r, "/", a.route(a.home))

@@ -10,7 +10,7 @@ import (
 	"texttax/middleware"
 )
 
-// call is the working memory of one request to /sweep or /echo. It is pooled:
+// call is the working memory of one request with a body. It is pooled:
 // in steady state the size of a body costs no allocation.
 type call struct {
 	wire    wireReader
@@ -46,6 +46,25 @@ func (c *call) release() {
 // receive negotiates the formats, then reads and decodes the body. The call
 // must be released once its answer is out.
 func (a *API) receive(w http.ResponseWriter, r *http.Request, ex *middleware.Exchange) (*call, error) {
+	codec, err := requestCodec(r, ex)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := encoding.ForAccept(r.Header.Values("Accept"), codec)
+	if err != nil {
+		return nil, refuse(notAcceptable, err.Error())
+	}
+	ex.AnswerFormat = answer.Name()
+	c, err := a.decode(w, r, ex, codec)
+	if err != nil {
+		return nil, err
+	}
+	c.answer = answer
+	return c, nil
+}
+
+// requestCodec finds the format of the body.
+func requestCodec(r *http.Request, ex *middleware.Exchange) (encoding.Codec, error) {
 	contentType := ""
 	switch given := r.Header["Content-Type"]; len(given) {
 	case 0:
@@ -62,14 +81,12 @@ func (a *API) receive(w http.ResponseWriter, r *http.Request, ex *middleware.Exc
 		codec = encoding.JSON // curl -X POST without a body: a person is waiting
 	}
 	ex.RequestFormat = codec.Name()
-	answer, err := encoding.ForAccept(r.Header.Values("Accept"), codec)
-	if err != nil {
-		return nil, refuse(notAcceptable, err.Error())
-	}
-	ex.AnswerFormat = answer.Name()
+	return codec, nil
+}
 
+// decode reads and decodes the body.
+func (a *API) decode(w http.ResponseWriter, r *http.Request, ex *middleware.Exchange, codec encoding.Codec) (*call, error) {
 	c := calls.Get().(*call)
-	c.answer = answer
 	c.in, c.out = newBuffer(smallestBuffer), newBuffer(smallestBuffer)
 	c.request.Reset(encoding.Limits{Bars: a.config.Limits.Bars, Combos: a.config.Limits.Combos})
 	c.reserved.memory = a.memory
@@ -85,6 +102,24 @@ func (a *API) receive(w http.ResponseWriter, r *http.Request, ex *middleware.Exc
 		}
 	}
 	return c, nil
+}
+
+// series returns the body's series, of a request that needs one in it and
+// nothing else. Elements that are no numbers are left to the caller.
+func (c *call) series(path string) ([]float64, error) {
+	req := &c.request
+	if err := c.checkOp(encoding.OpEcho, path); err != nil {
+		return nil, err
+	}
+	switch {
+	case req.Dataset != "":
+		return nil, refuseField(invalidValue, "dataset", "dataset: "+path+" needs the series itself; GET /datasets/{id} reads a stored one")
+	case req.Close == nil && req.Op == encoding.OpUnset:
+		return nil, refuseField(invalidValue, "close", "close: there is no series in the body")
+	case req.Close == nil:
+		return []float64{}, nil // of a frame with no bars
+	}
+	return req.Close, nil
 }
 
 // checkOp refuses a frame that was sent to the wrong endpoint.

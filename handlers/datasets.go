@@ -1,71 +1,52 @@
 package handlers
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 
 	"texttax/encoding"
+	"texttax/handlers/store"
 	"texttax/kernel/gbm42"
 	"texttax/middleware"
 )
 
-// dataset is a preloaded series. It never changes. What it holds is made when
-// somebody asks for it, so that the built-in one costs nothing at start.
-type dataset struct {
-	bars   int
-	series func() []float64
-	etag   func() string // strong: the sha256 of the little-endian floats
-}
+// builtin is the dataset that is always there. It is decoded when somebody
+// asks for it, so that it costs nothing at start.
+var builtin = sync.OnceValue(func() *store.Version {
+	return &store.Version{ID: gbm42.ID, Series: gbm42.Close(), ETag: `"` + gbm42.SHA256 + `"`}
+})
 
-// datasets are the preloaded series by id.
-type datasets map[string]*dataset
-
-func builtin() datasets {
-	return datasets{gbm42.ID: {
-		bars:   gbm42.Bars,
-		series: gbm42.Close,
-		etag:   sync.OnceValue(func() string { return etag(gbm42.Close()) }),
-	}}
-}
-
-func etag(series []float64) string {
-	raw, _ := encoding.Octet.Append(nil, &encoding.Request{Close: series}) // octets can say any series
-	sum := sha256.Sum256(raw)
-	return `"` + hex.EncodeToString(sum[:]) + `"`
-}
-
-func (d datasets) get(id string) (*dataset, error) {
-	if set, ok := d[id]; ok {
-		return set, nil
+// dataset returns the current version of a dataset, which never changes.
+func (a *API) dataset(id string) (*store.Version, error) {
+	if id == gbm42.ID {
+		return builtin(), nil
 	}
-	return nil, refuseField(datasetNotFound, "dataset", fmt.Sprintf("dataset: there is none called %.64q; GET /datasets lists them", id))
+	if v := a.config.Datasets.Get(id); v != nil {
+		return v, nil
+	}
+	return nil, noDataset(id)
 }
 
-func (d datasets) count() int { return len(d) }
-
-func (d datasets) bytes() int64 {
-	sum := int64(0)
-	for _, set := range d {
-		sum += 8 * int64(set.bars)
-	}
-	return sum
+func noDataset(id string) error {
+	return refuseField(datasetNotFound, "dataset", fmt.Sprintf("dataset: there is none called %.64q; GET /datasets lists them", id))
 }
 
 // listed is a dataset as GET /datasets shows it.
 type listed struct {
-	ID    string `json:"id"`
-	Bars  int    `json:"bars"`
-	Bytes int    `json:"bytes"`
-	ETag  string `json:"etag"`
+	ID      string    `json:"id"`
+	Bars    int       `json:"bars"`
+	Bytes   int64     `json:"bytes"`
+	ETag    string    `json:"etag"`
+	Created time.Time `json:"created,omitzero"` // of the version; the built-in one has always been there
 }
 
 // listDatasets serves GET /datasets.
@@ -73,9 +54,10 @@ func (a *API) listDatasets(w http.ResponseWriter, r *http.Request) error {
 	if _, err := parseQuery(r); err != nil {
 		return err
 	}
-	list := make([]listed, 0, a.datasets.count())
-	for id, set := range a.datasets {
-		list = append(list, listed{ID: id, Bars: set.bars, Bytes: 8 * set.bars, ETag: set.etag()})
+	versions := append(a.config.Datasets.List(), builtin())
+	list := make([]listed, len(versions))
+	for i, v := range versions {
+		list[i] = listed{ID: v.ID, Bars: len(v.Series), Bytes: v.Bytes(), ETag: v.ETag, Created: v.Created}
 	}
 	slices.SortFunc(list, func(a, b listed) int { return strings.Compare(a.ID, b.ID) })
 	body, err := json.Marshal(list)
@@ -101,18 +83,27 @@ func pathID(r *http.Request) (string, error) {
 	return id, nil
 }
 
+// aim reads from the request which dataset it is about, and the precondition.
+func aim(r *http.Request) (id string, p precondition, err error) {
+	if _, err = parseQuery(r); err != nil {
+		return "", p, err
+	}
+	if id, err = pathID(r); err != nil {
+		return "", p, err
+	}
+	p, err = parsePrecondition(r.Header)
+	return id, p, err
+}
+
 // getDataset serves GET /datasets/{id}: the series in the format that the
 // client accepts, JSON if it has no wish.
 func (a *API) getDataset(w http.ResponseWriter, r *http.Request) error {
 	a.negotiated(w)
-	if _, err := parseQuery(r); err != nil {
-		return err
-	}
-	id, err := pathID(r)
+	id, demand, err := aim(r)
 	if err != nil {
 		return err
 	}
-	set, err := a.datasets.get(id)
+	v, err := a.dataset(id)
 	if err != nil {
 		return err
 	}
@@ -121,16 +112,106 @@ func (a *API) getDataset(w http.ResponseWriter, r *http.Request) error {
 		return refuse(notAcceptable, err.Error())
 	}
 	ex := middleware.From(w)
-	ex.AnswerFormat = codec.Name()
+	if err := (precondition{match: demand.match}).check(v); err != nil {
+		return err
+	}
+	w.Header().Set("Etag", v.ETag)
 	ex.Clock.Enter(middleware.Encode)
-	out := newBuffer(16 * set.bars)
+	if demand.noneMatch != nil && demand.noneMatch.has(v, true) {
+		a.write(w, "", http.StatusNotModified, nil)
+		return nil
+	}
+	ex.AnswerFormat = codec.Name()
+	if codec == encoding.Octet {
+		a.send(w, r, codec, encoding.LittleEndian(v.Series))
+		return nil
+	}
+	out := newBuffer(16 * len(v.Series))
 	defer out.release()
-	body, err := codec.Append(out.empty(), &encoding.Request{Close: set.series()})
+	body, err := codec.Append(out.empty(), &encoding.Request{Close: v.Series})
 	if err != nil {
 		return err
 	}
 	out.set(body)
-	w.Header().Set("Etag", set.etag())
 	a.send(w, r, codec, body)
 	return nil
+}
+
+// putDataset serves PUT /datasets/{id}: the body's series becomes the dataset.
+// It takes the bodies that /echo takes, with prices as /sweep needs them, so
+// that no sweep of a dataset can fail for its prices.
+func (a *API) putDataset(w http.ResponseWriter, r *http.Request) error {
+	ex := middleware.From(w)
+	id, demand, err := aim(r)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !store.ValidID(id):
+		return refuseField(invalidValue, "dataset", "dataset: an id is 1 to 64 of the characters A-Z a-z 0-9 . _ - and neither . nor ..")
+	case id == gbm42.ID:
+		return keepsBuiltin()
+	}
+	if _, partial := r.Header["Content-Range"]; partial {
+		return refuseField(malformedHeader, "Content-Range", "Content-Range: a series is put whole")
+	}
+	codec, err := requestCodec(r, ex)
+	if err != nil {
+		return err
+	}
+	// What fails already need not be sent; what holds is checked again below,
+	// with no other writer between.
+	if err := demand.check(a.config.Datasets.Get(id)); err != nil {
+		return err
+	}
+	c, err := a.decode(w, r, ex, codec)
+	if err != nil {
+		return err
+	}
+	defer c.release()
+	series, err := c.series("PUT")
+	if err != nil {
+		return err
+	}
+	if err := checkPrices(series, c.request.Invalid); err != nil {
+		return err
+	}
+	ex.Clock.Enter(middleware.Encode)
+	v, replaced, err := a.config.Datasets.Put(id, series, demand.check)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Etag", v.ETag)
+	if replaced {
+		a.write(w, "", http.StatusNoContent, nil)
+		return nil
+	}
+	w.Header().Set("Location", "/datasets/"+id)
+	a.write(w, "", http.StatusCreated, nil)
+	return nil
+}
+
+// deleteDataset serves DELETE /datasets/{id}.
+func (a *API) deleteDataset(w http.ResponseWriter, r *http.Request) error {
+	id, demand, err := aim(r)
+	if err != nil {
+		return err
+	}
+	if id == gbm42.ID {
+		return keepsBuiltin()
+	}
+	middleware.From(w).Clock.Enter(middleware.Encode)
+	err = a.config.Datasets.Delete(id, demand.check)
+	if errors.Is(err, store.ErrNotFound) {
+		return noDataset(id)
+	}
+	if err != nil {
+		return err
+	}
+	a.write(w, "", http.StatusNoContent, nil)
+	return nil
+}
+
+func keepsBuiltin() error {
+	return refuseField(builtinDataset, "dataset", "dataset: "+gbm42.ID+" is built in, and can neither be replaced nor deleted; choose another id")
 }

@@ -21,33 +21,25 @@ func (a *API) echo(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer c.release()
-	req := &c.request
-	if err := c.checkOp(encoding.OpEcho, "/echo"); err != nil {
+	series, err := c.series("/echo")
+	if err != nil {
 		return err
 	}
-	switch {
-	case req.Dataset != "":
-		return refuseField(invalidValue, "dataset", "dataset: /echo needs the series itself; GET /datasets/{id} reads a stored one")
-	case req.Close == nil && req.Op == encoding.OpUnset:
-		return refuseField(invalidValue, "close", "close: there is no series in the body")
-	case req.Invalid != nil:
-		return req.Invalid
-	}
-	series := req.Close
-	if series == nil {
-		series = []float64{} // of a frame with no bars
+	if c.request.Invalid != nil {
+		return c.request.Invalid
 	}
 
 	ex.Clock.Enter(middleware.Encode)
-	answer, inPlace := encoding.LittleEndian(series)
-	if c.answer != encoding.Octet || !inPlace {
-		c.out.reserve(len(c.in.bytes), 0) // what it will be, if the answer is in the same format
-		answer, err = c.answer.Append(c.out.empty(), &encoding.Request{Close: series, Packed: req.Packed})
-		if err != nil {
-			return err
-		}
-		c.out.set(answer)
+	if c.answer == encoding.Octet {
+		a.send(w, r, c.answer, encoding.LittleEndian(series)) // from where the body lies
+		return nil
 	}
+	c.out.reserve(len(c.in.bytes), 0) // what it will be, if the answer is in the same format
+	answer, err := c.answer.Append(c.out.empty(), &encoding.Request{Close: series, Packed: c.request.Packed})
+	if err != nil {
+		return err
+	}
+	c.out.set(answer)
 	a.send(w, r, c.answer, answer)
 	return nil
 }

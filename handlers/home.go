@@ -44,8 +44,10 @@ func homeFor(host string) *homePage {
 		Endpoints: []homeEntry{
 			{Name: "POST /sweep", Text: "runs every combo of averaging windows over a series: profit, trades and open side of each"},
 			{Name: "POST /echo", Text: "sends the series back bit for bit and computes nothing: the boundary alone"},
-			{Name: "GET /datasets", Text: "lists the preloaded series"},
-			{Name: "GET /datasets/{id}", Text: "sends a preloaded series"},
+			{Name: "GET /datasets", Text: "lists the datasets: series that are kept, for sweeps by their id"},
+			{Name: "GET /datasets/{id}", Text: "sends a dataset"},
+			{Name: "PUT /datasets/{id}", Text: "keeps the body's series, in any of the formats"},
+			{Name: "DELETE /datasets/{id}", Text: "forgets a dataset"},
 			{Name: "GET /openapi.yaml", Text: "describes all of this precisely"},
 			{Name: "GET /version", Text: "tells which program this is"},
 			{Name: "GET /metrics", Text: "has the metrics for Prometheus; it and the next two may be on an address of their own"},

@@ -32,6 +32,7 @@ import (
 	v3 "github.com/pb33f/libopenapi/datamodel/high/v3"
 
 	"texttax/encoding"
+	"texttax/handlers/store"
 	"texttax/middleware"
 )
 
@@ -232,6 +233,9 @@ func scalars(nodes []*yaml.Node) []string {
 // problemOf returns the types and the status that a response's problems are
 // said to have. ok is false if the response is no problem.
 func problemOf(response *v3.Response) (types []string, status string, ok bool) {
+	if response.Content == nil {
+		return nil, "", false // an answer without a body
+	}
 	media := response.Content.GetOrZero("application/problem+json")
 	if media == nil {
 		return nil, "", false
@@ -322,9 +326,11 @@ func TestTheOpenAPIDocumentHasJustTheMediaTypesOfTheFormats(t *testing.T) {
 			}
 		}
 	}
-	header := document.model.Components.Headers.GetOrZero("AcceptPost")
-	if got := header.Schema.Schema().Const.Value; got != encoding.Supported() {
-		t.Errorf("Accept-Post is %q, want %q", got, encoding.Supported())
+	for _, name := range []string{"AcceptPost", "Accept"} {
+		header := document.model.Components.Headers.GetOrZero(name)
+		if got := header.Schema.Schema().Const.Value; got != encoding.Supported() {
+			t.Errorf("%s is %q, want %q", name, got, encoding.Supported())
+		}
 	}
 }
 
@@ -336,6 +342,8 @@ func TestTheOpenAPIDocumentHasTheDefaultLimits(t *testing.T) {
 		"| combos of a sweep | %d | 422 over-limit |":                                      int64(DefaultLimits.Combos),
 		"| bars x combos of a sweep | %d | 422 over-limit |":                               DefaultLimits.Work,
 		"| requests that wait for a compute slot | %d | 503 |":                             DefaultQueue,
+		"| bytes of all stored datasets, 8 for each bar | %d | 507 |":                      store.DefaultMax,
+		"| stored datasets | %d | 507 |":                                                   store.MaxCount,
 	} {
 		if row = fmt.Sprintf(row, limit); !strings.Contains(text, row) {
 			t.Errorf("the table lacks %q", row)
@@ -361,6 +369,10 @@ func TestAnswersAreAsTheOpenAPIDocumentSays(t *testing.T) {
 		{"datasets", "GET", "/datasets", "", "", ""},
 		{"dataset", "GET", "/datasets/gbm42", "", "", ""},
 		{"dataset as octets", "GET", "/datasets/gbm42", "", "", "application/octet-stream"},
+		{"dataset that is new", "PUT", "/datasets/mine", closes, "", ""},
+		{"dataset that is replaced", "PUT", "/datasets/mine", `{"close":[100]}`, "application/json", ""},
+		{"datasets with one that was stored", "GET", "/datasets", "", "", ""},
+		{"dataset that is deleted", "DELETE", "/datasets/mine", "", "", ""},
 		{"version", "GET", "/version", "", "", ""},
 		{"home as text", "GET", "/", "", "", ""},
 		{"home as HTML", "GET", "/", "", "", "text/html"},
@@ -376,12 +388,22 @@ func TestAnswersAreAsTheOpenAPIDocumentSays(t *testing.T) {
 				}
 			}
 			answer, body := ask(t, r)
-			if answer.StatusCode != http.StatusOK {
+			if answer.StatusCode >= 300 {
 				t.Errorf("status %d: %s", answer.StatusCode, body)
 			}
 			document.validate(t, r, answer)
 		})
 	}
+}
+
+func TestWhatIsNotModifiedIsAnsweredAsTheOpenAPIDocumentSays(t *testing.T) {
+	base, _ := describedServer(t)
+	r := request(t, "GET", base+"/datasets/gbm42", "", "If-None-Match", builtin().ETag)
+	answer, body := ask(t, r)
+	if answer.StatusCode != http.StatusNotModified || len(body) > 0 {
+		t.Errorf("status %d, body %q", answer.StatusCode, body)
+	}
+	readOpenAPI(t).validate(t, r, answer)
 }
 
 func TestADrainingServiceAnswersAsTheOpenAPIDocumentSays(t *testing.T) {
@@ -440,6 +462,9 @@ func TestProblemsAreAsTheOpenAPIDocumentSays(t *testing.T) {
 		return request(t, "POST", base+path, body, headers...)
 	}
 	const jsonType = "application/json"
+	closes := string(little(100, 101, 102))
+	small := httptest.NewServer(describedRouter(New(Config{Datasets: store.New(16)}), DefaultLimits))
+	defer small.Close()
 	provoked := map[reason]bool{}
 	check := func(t *testing.T, p provocation, answer *http.Response) {
 		t.Helper()
@@ -474,7 +499,6 @@ func TestProblemsAreAsTheOpenAPIDocumentSays(t *testing.T) {
 	for _, p := range []provocation{
 		{reason: malformedBody, request: post("/sweep?lengths=6", "\x00\x00\x00\x00")},
 		{reason: malformedQuery, request: post("/sweep?dataset=gbm42&lengths=6:200", "")},
-		{reason: malformedHeader, request: post("/sweep?dataset=gbm42&lengths=6", "", TimeoutHeader, "soon")},
 		{reason: deadlinePassed, request: post("/sweep?dataset=gbm42&lengths=6:200:80", "", TimeoutHeader, "1e-9")},
 		{reason: conflict, request: post("/sweep?dataset=gbm42&lengths=6", `{"lengths":[6]}`, "Content-Type", jsonType)},
 		{reason: invalidValue, request: post("/sweep?lengths=6", `{"close":[100,null,101]}`, "Content-Type", jsonType)},
@@ -487,6 +511,12 @@ func TestProblemsAreAsTheOpenAPIDocumentSays(t *testing.T) {
 		{reason: notAcceptable, request: post("/sweep?dataset=gbm42&lengths=6", "", "Accept", "text/csv")},
 		{reason: unsupportedType, request: post("/sweep?lengths=6", "100,101", "Content-Type", "text/csv")},
 		{reason: unsupportedCoding, request: post("/sweep?lengths=6", "x", "Content-Encoding", "br")},
+		{reason: malformedHeader, request: request(t, "PUT", base+"/datasets/mine", closes, "If-Match", "abc")},
+		{reason: preconditionFails, request: request(t, "PUT", base+"/datasets/mine", closes, "If-Match", "*")},
+		{reason: builtinDataset, request: request(t, "PUT", base+"/datasets/gbm42", closes)},
+		{reason: builtinDataset, request: request(t, "DELETE", base+"/datasets/gbm42", "")},
+		{reason: datasetNotFound, request: request(t, "DELETE", base+"/datasets/gbm43", "")},
+		{reason: storeFull, request: request(t, "PUT", small.URL+"/datasets/mine", closes)},
 	} {
 		t.Run(string(p.reason), func(t *testing.T) {
 			answer, err := http.DefaultClient.Do(p.request)
@@ -613,12 +643,23 @@ func TestTheExamplesOfTheOpenAPIDocumentAreTrue(t *testing.T) {
 		if op.RequestBody == nil {
 			continue
 		}
-		answers := op.Responses.Codes.GetOrZero("200").Content.GetOrZero("application/json").Examples
+		method, path, _ := strings.Cut(route, " ")
 		for name, example := range op.RequestBody.Content.GetOrZero("application/json").Examples.FromOldest() {
 			t.Run(route+" "+name, func(t *testing.T) {
 				tried++
-				r := request(t, "POST", base+strings.TrimPrefix(route, "POST "), jsonText(t, example.Value), "Content-Type", "application/json")
+				r := request(t, method, base+strings.ReplaceAll(path, "{id}", "mine"), jsonText(t, example.Value), "Content-Type", "application/json")
 				answer, body := ask(t, r)
+				if method == "PUT" {
+					if answer.StatusCode != http.StatusCreated {
+						t.Errorf("status %d: %s", answer.StatusCode, body)
+					}
+					answer, body := ask(t, request(t, "DELETE", r.URL.String(), ""))
+					if answer.StatusCode != http.StatusNoContent {
+						t.Errorf("status %d: %s", answer.StatusCode, body)
+					}
+					return
+				}
+				answers := op.Responses.Codes.GetOrZero("200").Content.GetOrZero("application/json").Examples
 				if answer.StatusCode != http.StatusOK {
 					t.Fatalf("status %d: %s", answer.StatusCode, body)
 				}
@@ -632,8 +673,8 @@ func TestTheExamplesOfTheOpenAPIDocumentAreTrue(t *testing.T) {
 			})
 		}
 	}
-	if tried != 3 {
-		t.Errorf("%d examples, want 3", tried)
+	if tried != 4 {
+		t.Errorf("%d examples, want 4", tried)
 	}
 	for _, parameter := range []string{"list", "range", "both"} {
 		example := document.model.Components.Parameters.GetOrZero("Lengths").Examples.GetOrZero(parameter)
@@ -728,16 +769,29 @@ func TestTheOpenAPIDocumentAndTheServiceJudgeJSONBodiesAlike(t *testing.T) {
 		{"echo of a dataset beside a series", "/echo", `{` + close + `,"dataset":"gbm42"}`, false},
 		{"echo of five windows", "/echo", `{` + close + `,"params":[[3,6,2,1,2]]}`, false},
 		{"echo of an unknown key", "/echo", `{` + close + `,"x":1}`, false},
+
+		{"dataset of prices", "/datasets/mine", `{` + close + `}`, true},
+		{"dataset of a body of /sweep", "/datasets/mine", `{` + close + `,"params":[[0,6,2,1,2,3]],"lengths":[1],"fee":9}`, true},
+		{"dataset of nothing", "/datasets/mine", `{"close":[]}`, false},
+		{"dataset of no price", "/datasets/mine", `{"close":[100,0]}`, false},
+		{"dataset of null", "/datasets/mine", `{"close":[null]}`, false},
+		{"dataset without a series", "/datasets/mine", `{` + params + `}`, false},
+		{"dataset of a dataset", "/datasets/mine", `{"dataset":"gbm42"}`, false},
+		{"dataset of an unknown key", "/datasets/mine", `{` + close + `,"x":1}`, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			method := "POST"
+			if strings.HasPrefix(c.path, "/datasets/") {
+				method = "PUT"
+			}
 			post := func() *http.Request {
-				return request(t, "POST", base+c.path, c.body, "Content-Type", "application/json")
+				return request(t, method, base+c.path, c.body, "Content-Type", "application/json")
 			}
 			if valid, errs := document.validator.GetRequestBodyValidator().ValidateRequestBody(post()); valid != c.valid {
 				t.Errorf("by the document it is valid: %v%s", valid, explain(errs))
 			}
 			answer, body := ask(t, post())
-			if accepted := answer.StatusCode == http.StatusOK; accepted != c.valid {
+			if accepted := answer.StatusCode < 300; accepted != c.valid {
 				t.Errorf("the service answers %d: %s", answer.StatusCode, body)
 			}
 			document.validate(t, post(), answer)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"texttax/encoding"
+	"texttax/handlers/store"
 	"texttax/middleware"
 )
 
@@ -23,6 +24,9 @@ const (
 	overLimit         reason = "over-limit"
 	unspeakable       reason = "unspeakable-answer"
 	datasetNotFound   reason = "dataset-not-found"
+	builtinDataset    reason = "builtin-dataset"
+	preconditionFails reason = "precondition-failed"
+	storeFull         reason = "store-full"
 	notFound          reason = "not-found"
 	wrongMethod       reason = "method-not-allowed"
 	notAcceptable     reason = "not-acceptable"
@@ -50,6 +54,9 @@ var reasons = map[reason]struct {
 	overLimit:         {http.StatusUnprocessableEntity, "The request is over a limit"},
 	unspeakable:       {http.StatusUnprocessableEntity, "The format can't express the answer"},
 	datasetNotFound:   {http.StatusNotFound, "There is no such dataset"},
+	builtinDataset:    {http.StatusConflict, "The dataset is built in"},
+	preconditionFails: {http.StatusPreconditionFailed, "The dataset is not in the state that was asked for"},
+	storeFull:         {http.StatusInsufficientStorage, "There is no room for the dataset"},
 	notFound:          {http.StatusNotFound, "There is nothing at this path"},
 	wrongMethod:       {http.StatusMethodNotAllowed, "The method is not allowed here"},
 	notAcceptable:     {http.StatusNotAcceptable, "No acceptable format"},
@@ -76,7 +83,7 @@ func Reasons() []string {
 
 // Statuses lists the status codes of all answers, for the metrics.
 func Statuses() []int {
-	all := []int{http.StatusOK}
+	all := []int{http.StatusOK, http.StatusCreated, http.StatusNoContent, http.StatusNotModified}
 	seen := map[int]bool{}
 	for _, r := range reasons {
 		if !seen[r.status] {
@@ -130,6 +137,7 @@ func toRefusal(err error) *refusal {
 		ready    *refusal
 		body     *encoding.Error
 		tooLarge *http.MaxBytesError
+		full     *store.FullError
 	)
 	switch {
 	case errors.As(err, &ready):
@@ -138,6 +146,8 @@ func toRefusal(err error) *refusal {
 		return &refusal{reason: bodyReason(body.Kind), detail: body.Error(), field: body.Field, index: body.Index}
 	case errors.As(err, &tooLarge):
 		return refuse(bodyTooLarge, "the body is over the limit of "+strconv.FormatInt(tooLarge.Limit, 10)+" bytes")
+	case errors.As(err, &full):
+		return &refusal{reason: storeFull, detail: full.Detail, index: -1, cause: full.Cause}
 	}
 	return &refusal{reason: internal, detail: "the request could not be served; its id is in instance", index: -1, cause: err}
 }
@@ -197,8 +207,11 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	switch why.reason {
 	case unsupportedType, notAcceptable:
-		if r.Method == http.MethodPost {
+		switch r.Method {
+		case http.MethodPost:
 			header.Set("Accept-Post", encoding.Supported())
+		case http.MethodPut:
+			header.Set("Accept", encoding.Supported()) // as RFC 9110 has it for any method
 		}
 	case unsupportedCoding:
 		header.Set("Accept-Encoding", acceptedEncodings)

@@ -58,7 +58,8 @@ func (a *API) compresses() bool {
 	return a.config.Compression == CompressText || a.config.Compression == CompressAll
 }
 
-// write sends one whole answer and waits until the operating system has it.
+// write sends one whole answer and waits until the operating system has it. An
+// answer without a body has no mediaType.
 func (a *API) write(w http.ResponseWriter, mediaType string, status int, body []byte) {
 	ex := middleware.From(w)
 	// First, so that the phases before it end with what the header says.
@@ -72,7 +73,9 @@ func (a *API) write(w http.ResponseWriter, mediaType string, status int, body []
 	header := w.Header()
 	// One allocation for the three, in each the room for just its own value.
 	values := []string{mediaType, strconv.Itoa(len(body)), ex.Clock.ServerTiming()}
-	header["Content-Type"] = values[0:1:1]
+	if mediaType != "" {
+		header["Content-Type"] = values[0:1:1]
+	}
 	header["Content-Length"] = values[1:2:2]
 	header["Server-Timing"] = values[2:3:3]
 	w.WriteHeader(status)

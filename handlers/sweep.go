@@ -127,15 +127,13 @@ func (a *API) planSeries(req *encoding.Request, query url.Values) ([]float64, er
 	case id != "" && req.Close != nil:
 		return nil, refuseField(conflict, "dataset", "dataset: is given beside a series in the body; a sweep runs over one of them")
 	case id != "":
-		set, err := a.datasets.get(id)
+		v, err := a.dataset(id)
 		if err != nil {
 			return nil, err
 		}
-		return set.series(), nil
+		return v.Series, nil // this version, whatever happens to the id
 	case req.Close == nil:
 		return nil, refuseField(invalidValue, "close", "close: there is no series; send it in the body, or name a dataset")
-	case len(req.Close) == 0:
-		return nil, refuseField(invalidValue, "close", "close: the series is empty")
 	}
 	return req.Close, checkPrices(req.Close, req.Invalid)
 }
@@ -201,9 +199,12 @@ func planFee(req *encoding.Request, query url.Values) (float64, error) {
 	return fee, nil
 }
 
-// checkPrices refuses the first close that is no price. alien is the first
-// element that the decoder could not even store.
+// checkPrices refuses an empty series, and the first close that is no price.
+// alien is the first element that the decoder could not even store.
 func checkPrices(series []float64, alien *encoding.Error) error {
+	if len(series) == 0 {
+		return refuseField(invalidValue, "close", "close: the series is empty")
+	}
 	for i, v := range series {
 		if v > 0 && v <= math.MaxFloat64 {
 			continue

@@ -204,8 +204,8 @@ type State struct {
 	QueueDepth   func() int   // requests waiting for a compute slot
 	Slots        func() int   // compute slots in all
 	SlotsBusy    func() int   // compute slots in use
-	Datasets     func() int   // preloaded series
-	DatasetBytes func() int64 // memory of the preloaded series
+	Datasets     func() int   // datasets, with the built-in one
+	DatasetBytes func() int64 // memory of their series
 	MemoryMax    func() int64 // memory for bodies in flight, in all
 	MemoryBusy   func() int64 // memory reserved for bodies in flight
 }
@@ -219,8 +219,8 @@ func RegisterState(registry prometheus.Registerer, s State, build map[string]str
 	gauge(QueueDepthMetric, "Requests waiting for a compute slot.", func() float64 { return float64(s.QueueDepth()) })
 	gauge(SlotsMetric, "Compute slots: goroutines that may run in the kernel at a time.", func() float64 { return float64(s.Slots()) })
 	gauge(SlotsBusyMetric, "Compute slots in use.", func() float64 { return float64(s.SlotsBusy()) })
-	gauge(DatasetsMetric, "Preloaded series.", func() float64 { return float64(s.Datasets()) })
-	gauge(DatasetBytesMetric, "Memory of the preloaded series.", func() float64 { return float64(s.DatasetBytes()) })
+	gauge(DatasetsMetric, "Datasets, with the built-in one.", func() float64 { return float64(s.Datasets()) })
+	gauge(DatasetBytesMetric, "Memory of the datasets' series.", func() float64 { return float64(s.DatasetBytes()) })
 	gauge(MemoryMetric, "Memory for the bodies of all requests in flight, in bytes.", func() float64 { return float64(s.MemoryMax()) })
 	gauge(MemoryBusyMetric, "Memory reserved for the bodies of requests in flight, in bytes.", func() float64 { return float64(s.MemoryBusy()) })
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: BuildInfoMetric, Help: "Always 1; the labels tell the build.", ConstLabels: build})

@@ -19,6 +19,7 @@ import (
 	"github.com/alecthomas/units"
 
 	"texttax/handlers"
+	"texttax/handlers/store"
 )
 
 type serveCommand struct {
@@ -34,11 +35,14 @@ type serveCommand struct {
 	Slots     int   `default:"0" help:"Goroutines that compute at a time, over all requests; at most one a core, which is what 0 means."`
 	QueueMax  int   `default:"1024" help:"Most requests that wait for a compute slot; beyond it the answer is 503. Sweeps take turns, so that a long one does not keep the short ones waiting."`
 
-	MemoryMax size `default:"0" help:"Memory for the bodies of all requests in flight, at 8 bytes for each of a body. Beyond it bodies wait, and then the answer is 503. Unless GOMEMLIMIT is set, the garbage collector aims to stay within this and 256 MiB more. 0 means 1GiB, or what one body of --body-max takes if that is more."`
+	MemoryMax size `default:"0" help:"Memory for the bodies of all requests in flight, at 8 bytes for each of a body. Beyond it bodies wait, and then the answer is 503. Unless GOMEMLIMIT is set, the garbage collector aims to stay within this, --datasets-max and 256 MiB more. 0 means 1GiB, or what one body of --body-max takes if that is more."`
 
 	RequestTimeout time.Duration `default:"1m" help:"Longest time for a sweep, waiting included; beyond it the answer is 503. A client can ask for less in X-Request-Timeout, in seconds. 0 is no limit."`
 	TransferGrace  time.Duration `default:"20s" help:"Time that a body may take to arrive, and an answer to be read, whatever its length. 0 is no limit."`
 	TransferRate   size          `default:"16KiB" help:"Bytes a second that a body must arrive at, and an answer be read at, beyond the grace; a slower body is answered 408."`
+
+	DatasetsMax size   `default:"1GiB" help:"Most bytes of all datasets that clients store, 8 for each bar; beyond it the answer is 507."`
+	DataDir     string `placeholder:"DIR" help:"Directory that keeps the stored datasets over a restart. Without it they are in memory only."`
 
 	Compress handlers.Compression `default:"off" enum:"off,text,all" help:"Answers to compress when the client's Accept-Encoding asks for it: off, text (JSON only) or all."`
 
@@ -70,7 +74,7 @@ func (s *size) UnmarshalText(text []byte) error {
 
 // Help is shown by texttax serve --help.
 func (*serveCommand) Help() string {
-	return `Routes: POST /sweep and /echo; GET /datasets, /datasets/ID, /metrics, /healthz, /readyz, /version, /openapi.yaml and / (a short guide).
+	return `Routes: POST /sweep and /echo; GET /datasets; GET, PUT and DELETE /datasets/ID; GET /metrics, /healthz, /readyz, /version, /openapi.yaml and / (a short guide).
 
 Body formats, chosen by Content-Type and Accept: application/json, application/vnd.msgpack, application/vnd.apache.arrow.stream, application/octet-stream.
 
@@ -106,6 +110,9 @@ func (c *serveCommand) Validate() error {
 	if c.Slots < 0 || c.QueueMax < 0 {
 		return errors.New("--slots and --queue-max must not be negative")
 	}
+	if c.DatasetsMax < 0 {
+		return fmt.Errorf("--datasets-max must not be negative, as %d is", c.DatasetsMax)
+	}
 	if c.HeaderTimeout <= 0 || c.IdleTimeout <= 0 || c.DrainTimeout <= 0 || c.DrainDelay < 0 {
 		return errors.New("timeouts must be above 0")
 	}
@@ -115,10 +122,15 @@ func (c *serveCommand) Validate() error {
 // Run serves until ctx ends, then drains.
 func (c *serveCommand) Run(ctx context.Context, out streams) error {
 	log := newLog(c.LogFormat, c.LogLevel, out.stderr)
+	datasets, err := store.Open(store.Config{Max: int64(c.DatasetsMax), Dir: c.DataDir, Log: log})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = datasets.Close() }() // what was acknowledged is on disk already
 	memory := cmp.Or(int64(c.MemoryMax), max(handlers.DefaultMemory, handlers.MemoryFor(int64(c.BodyMax))))
 	if os.Getenv("GOMEMLIMIT") == "" {
-		const beside = 256 << 20 // for all but bodies
-		debug.SetMemoryLimit(memory + beside)
+		const beside = 256 << 20 // for all else
+		debug.SetMemoryLimit(memory + int64(c.DatasetsMax) + beside)
 	}
 	var ready atomic.Bool
 	s := newStack(handlers.Config{
@@ -128,6 +140,7 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 		Memory:      memory,
 		Deadlines:   handlers.Deadlines{Request: c.RequestTimeout, Grace: c.TransferGrace, Rate: int64(c.TransferRate)},
 		Compression: c.Compress,
+		Datasets:    datasets,
 		Build:       handlers.Build(buildInfo()),
 		Ready:       ready.Load,
 		Log:         log,
@@ -186,7 +199,6 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 			}
 		}()
 	}
-	var err error
 	select {
 	case err = <-failed:
 		ready.Store(false)

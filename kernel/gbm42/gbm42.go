@@ -20,6 +20,10 @@ const ID = "gbm42"
 // Bars is the length of the series.
 const Bars = 150_000
 
+// SHA256 is the hash of the series as little-endian float64, in hexadecimal. It
+// is known beforehand, so that nobody waits for it.
+const SHA256 = "42e58fb99a4734653ea5a9f7f6dbddf8204b626754a448a8a78560d02511b947"
+
 //go:embed close.f64
 var littleEndian string
 

@@ -19,6 +19,9 @@ func TestTheSeriesIsThePublishedOne(t *testing.T) {
 	}
 	sum := sha256.Sum256(raw)
 	const want = "42e58fb99a4734653ea5a9f7f6dbddf8204b626754a448a8a78560d02511b947"
+	if SHA256 != want {
+		t.Errorf("SHA256 is %s, want %s", SHA256, want)
+	}
 	if got := hex.EncodeToString(sum[:]); got != want {
 		t.Errorf("sha256 %s, want %s", got, want)
 	}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// again is set in a process that runs one test of this binary where the kernel
+// treats it otherwise.
+const again = "TEXTTAX_TEST_AGAIN"
+
+// elsewhere runs the calling test in a process of its own, and returns true in
+// the one that called for it.
+func elsewhere(t *testing.T, attr *syscall.SysProcAttr) bool {
+	t.Helper()
+	if os.Getenv(again) != "" {
+		return false
+	}
+	child := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	child.Env = append(os.Environ(), again+"=1")
+	child.SysProcAttr = attr
+	out, err := child.CombinedOutput()
+	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL) {
+		t.Skipf("this system gives tests no file system of their own: %v", err)
+	}
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	return true
+}
+
+// wantNoInternals checks that a refusal does not show where the datasets are.
+func wantNoInternals(t *testing.T, r reply, dir string) {
+	t.Helper()
+	for _, word := range []string{dir, "new-", "set-", "no space", "permission", "denied"} {
+		if strings.Contains(string(r.body), word) {
+			t.Errorf("%q is in %s", word, r.body)
+		}
+	}
+}
+
+func TestAFullDiskIsA507(t *testing.T) {
+	if elsewhere(t, &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}) {
+		return
+	}
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) }()
+	s := start(t, "--data-dir", dir)
+	kept := prices(1, 50_000)
+	wantBare(t, ask(t, "PUT", s.url+"/datasets/it", octets(kept...)), 201, tagOf(kept))
+	for _, id := range []string{"it", "another"} {
+		r := ask(t, "PUT", s.url+"/datasets/"+id, octets(prices(2, 100_000)...))
+		wantProblem(t, r, 507, "", -1)
+		wantNoInternals(t, r, dir)
+	}
+	holds(t, s.url, "it", kept)
+	if !strings.Contains(s.log.String(), "no space left on device") {
+		t.Errorf("the log does not tell why:\n%s", s.log)
+	}
+	if names, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(names) != 2 {
+		t.Errorf("%q, %v", names, err)
+	}
+	wantBare(t, ask(t, "PUT", s.url+"/datasets/another", octets(kept[:100]...)), 201, tagOf(kept[:100]))
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Root may write where nobody may: so a process of its own becomes somebody
+// else.
+func TestADirectoryThatTurnsReadOnlyIsA500(t *testing.T) {
+	if elsewhere(t, nil) {
+		return
+	}
+	top, err := os.MkdirTemp("", "texttax")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(top)
+	if os.Getuid() == 0 {
+		const nobody = 65534
+		if err := errors.Join(os.Chown(top, nobody, nobody), syscall.Setgroups(nil), syscall.Setgid(nobody), syscall.Setuid(nobody)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := filepath.Join(top, "data")
+	s := start(t, "--data-dir", dir)
+	kept := prices(1, 1000)
+	wantBare(t, ask(t, "PUT", s.url+"/datasets/it", octets(kept...)), 201, tagOf(kept))
+	if err := os.Chmod(dir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []reply{
+		ask(t, "PUT", s.url+"/datasets/it", octets(prices(2, 10)...)),
+		ask(t, "PUT", s.url+"/datasets/another", octets(prices(2, 10)...)),
+		ask(t, "DELETE", s.url+"/datasets/it", nil),
+	} {
+		wantProblem(t, r, 500, "", -1)
+		wantNoInternals(t, r, dir)
+	}
+	holds(t, s.url, "it", kept)
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	wantBare(t, ask(t, "PUT", s.url+"/datasets/it", octets(kept...)), 204, tagOf(kept))
+	wantBare(t, ask(t, "DELETE", s.url+"/datasets/it", nil), 204, "")
+}
