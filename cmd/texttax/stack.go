@@ -41,6 +41,7 @@ func newStack(config handlers.Config, separateAdmin bool) *stack {
 			middleware.Track(metrics, requestLog),
 			middleware.Recover(config.Log, api.Fail),
 			middleware.CloseWhile(func() bool { return config.Ready != nil && !config.Ready() }),
+			middleware.CloseAfterChunks,
 			middleware.BodyLimit(api.Limits().BodyBytes, api.TooLarge),
 		)
 		return r
