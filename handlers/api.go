@@ -154,7 +154,7 @@ func (a *API) Routes(r chi.Router) {
 	get(r, "/datasets", a.route(a.listDatasets))
 	get(r, "/datasets/{id}", a.route(a.getDataset))
 	r.Put("/datasets/{id}", a.route(a.putDataset))
-	r.Delete("/datasets/{id}", a.route(a.deleteDataset))
+	r.Delete("/datasets/{id}", bodiless(a.route(a.deleteDataset)))
 	get(r, "/openapi.yaml", serveOpenAPI)
 	get(r, "/version", a.version)
 	get(r, "/", a.route(a.home))
@@ -171,8 +171,8 @@ func (a *API) Operations(r chi.Router, metrics http.Handler) {
 }
 
 func get(r chi.Router, pattern string, h http.HandlerFunc) {
-	r.Get(pattern, h)
-	r.Head(pattern, h)
+	r.Get(pattern, bodiless(h))
+	r.Head(pattern, bodiless(h))
 }
 
 // refusals makes r refuse unknown paths and methods with problems.
