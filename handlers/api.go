@@ -82,7 +82,7 @@ func New(config Config) *API {
 	if config.Datasets == nil {
 		config.Datasets = store.New(store.DefaultMax)
 	}
-	return &API{config: config, slots: newSlots(config.Slots, config.Queue, config.QueueTime), memory: newMemory(cmp.Or(config.Memory, DefaultMemory))}
+	return &API{config: config, slots: newSlots(config.Slots, config.Queue, config.QueueTime), memory: newMemory(cmp.Or(config.Memory, DefaultMemory), config.QueueTime)}
 }
 
 // Limits returns the limits in force.
