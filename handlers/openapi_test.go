@@ -562,8 +562,9 @@ func TestProblemsAreAsTheOpenAPIDocumentSays(t *testing.T) {
 	})
 
 	t.Run(string(memoryFull), func(t *testing.T) {
-		memoryWait = time.Millisecond
-		defer func() { memoryWait = 5 * time.Second }()
+		patience := api.memory.patience
+		api.memory.patience = time.Millisecond
+		defer func() { api.memory.patience = patience }()
 		if err := api.memory.room.Acquire(t.Context(), api.memory.max); err != nil {
 			t.Fatal(err)
 		}
