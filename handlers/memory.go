@@ -27,14 +27,14 @@ const perBodyByte = 8
 // MemoryFor returns the memory that a body of n bytes may take.
 func MemoryFor(n int64) int64 { return n * perBodyByte }
 
-// newMemory makes a budget of max bytes, for which bodies wait for as long as
-// sweeps do for slots, bound, but for no more than some seconds.
+// newMemory makes a budget of max bytes, for which bodies wait for half as long
+// as sweeps do for slots, bound, and for no more than some seconds.
 func newMemory(max int64, bound time.Duration) *memory {
 	const most = 5 * time.Second
 	if bound == 0 {
-		bound = most
+		bound = 2 * most
 	}
-	return &memory{room: semaphore.NewWeighted(max), max: max, patience: min(bound, most)}
+	return &memory{room: semaphore.NewWeighted(max), max: max, patience: min(bound/2, most)}
 }
 
 // reservation is the memory that one request has.

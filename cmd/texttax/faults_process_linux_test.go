@@ -380,17 +380,19 @@ func TestFaultsOverload(t *testing.T) {
 		}
 		return goodRequest{path: "/sweep?lengths=" + combos(n), mediaType: "application/octet-stream", body: octets(series...), want: want}
 	}
-	n := 4
-	for n < 800 {
-		g := make(n)
-		began := time.Now()
-		if err := g.ask(x.url, nil); err != nil {
-			t.Fatal(err)
+	n := 8
+	for ; n < 800; n *= 2 {
+		g, best := make(n), time.Hour
+		for range 5 {
+			began := time.Now()
+			if err := g.ask(x.url, nil); err != nil {
+				t.Fatal(err)
+			}
+			best = min(best, time.Since(began))
 		}
-		if time.Since(began) > 20*time.Millisecond {
+		if best > 20*time.Millisecond { // so that HTTP, and this client, are not what is overloaded
 			break
 		}
-		n *= 2
 	}
 	kinds := []goodRequest{make(n), make(max(2, n/4)), make(2 * n), make(n)}
 	for i := range kinds[:3] { // the last one sends the series
