@@ -47,9 +47,12 @@ type Config struct {
 	Deadlines   Deadlines
 	Compression Compression
 	Datasets    *store.Store // nil means one in memory, with the default limit
-	Build       Build
-	Ready       func() bool // whether /readyz says yes; nil means always
-	Log         *slog.Logger
+	// Require, if not nil, makes a middleware that lets through who has a scope,
+	// and gives the others to deny: known tells that they have another.
+	Require func(scope string, deny func(w http.ResponseWriter, r *http.Request, known bool)) func(http.Handler) http.Handler
+	Build   Build
+	Ready   func() bool // whether /readyz says yes; nil means always
+	Log     *slog.Logger
 }
 
 // Build tells which program this is.
@@ -147,12 +150,12 @@ var QuietRoutes = []string{"/healthz", "/readyz", "/metrics"}
 
 // Routes adds the service's routes to r.
 func (a *API) Routes(r chi.Router) {
-	r.Post("/sweep", a.route(a.sweep))
-	r.Post("/echo", a.route(a.echo))
-	get(r, "/datasets", a.route(a.listDatasets))
-	get(r, "/datasets/{id}", a.route(a.getDataset))
-	r.Put("/datasets/{id}", a.route(a.putDataset))
-	r.Delete("/datasets/{id}", a.route(a.deleteDataset))
+	r.Post("/sweep", a.Allow(scopeSweep, a.route(a.sweep)))
+	r.Post("/echo", a.Allow(scopeSweep, a.route(a.echo)))
+	get(r, "/datasets", a.Allow(scopeSweep, a.route(a.listDatasets)))
+	get(r, "/datasets/{id}", a.Allow(scopeSweep, a.route(a.getDataset)))
+	r.Put("/datasets/{id}", a.Allow(scopeDatasets, a.route(a.putDataset)))
+	r.Delete("/datasets/{id}", a.Allow(scopeDatasets, a.route(a.deleteDataset)))
 	get(r, "/openapi.yaml", serveOpenAPI)
 	get(r, "/version", a.version)
 	get(r, "/", a.route(a.home))
@@ -164,7 +167,7 @@ func (a *API) Routes(r chi.Router) {
 func (a *API) Operations(r chi.Router, metrics http.Handler) {
 	get(r, "/healthz", healthz)
 	get(r, "/readyz", a.readyz)
-	get(r, "/metrics", metrics.ServeHTTP)
+	get(r, "/metrics", a.Allow(ScopeMetrics, metrics.ServeHTTP))
 	a.refusals(r)
 }
 

@@ -561,6 +561,40 @@ func TestProblemsAreAsTheOpenAPIDocumentSays(t *testing.T) {
 		check(t, provocation{reason: bodyTooSlow, request: post("/sweep", "")}, answer)
 	})
 
+	// A service that takes tokens, and lets nobody in.
+	for why, known := range map[reason]bool{unauthorized: false, forbidden: true} {
+		t.Run(string(why), func(t *testing.T) {
+			base, _ := describedServerOf(t, Config{Limits: DefaultLimits, Require: func(_ string, deny func(http.ResponseWriter, *http.Request, bool)) func(http.Handler) http.Handler {
+				return func(http.Handler) http.Handler {
+					return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { deny(w, r, known) })
+				}
+			}})
+			p := provocation{reason: why, request: request(t, "POST", base+"/sweep?dataset=gbm42&lengths=6", "")}
+			if known {
+				p.request = request(t, "DELETE", base+"/datasets/mine", "")
+			}
+			answer, err := http.DefaultClient.Do(p.request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			check(t, p, answer)
+		})
+	}
+
+	t.Run(string(tooMany), func(t *testing.T) {
+		r := chi.NewRouter()
+		r.Use(middleware.Track(), middleware.ClientLimit(0, api.TooMany))
+		api.Routes(r)
+		busy := httptest.NewServer(r)
+		defer busy.Close()
+		p := provocation{reason: tooMany, request: request(t, "POST", busy.URL+"/sweep", "")}
+		answer, err := http.DefaultClient.Do(p.request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, p, answer)
+	})
+
 	t.Run(string(memoryFull), func(t *testing.T) {
 		memoryWait = time.Millisecond
 		defer func() { memoryWait = 5 * time.Second }()

@@ -99,6 +99,9 @@ func (a *API) negotiated(w http.ResponseWriter) {
 	if a.compresses() {
 		vary = varyBoth
 	}
+	if others := w.Header()["Vary"]; len(others) > 0 { // such as Origin
+		vary = append(others, vary...)
+	}
 	w.Header()["Vary"] = vary
 }
 

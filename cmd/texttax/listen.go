@@ -67,7 +67,10 @@ func (a address) listen(ctx context.Context, mode socketMode) (net.Listener, err
 }
 
 // warnOfStrangers says in the log who can use an address beside its user.
-func (a address) warnOfStrangers(log *slog.Logger, bound net.Addr, mode socketMode) {
+func (a address) warnOfStrangers(log *slog.Logger, bound net.Addr, mode socketMode, guards *guards) {
+	if guards.tokens != nil {
+		return
+	}
 	const warning = "anyone who reaches this address can use it: there is no authentication"
 	switch at := bound.(type) {
 	case *net.TCPAddr:
@@ -81,12 +84,17 @@ func (a address) warnOfStrangers(log *slog.Logger, bound net.Addr, mode socketMo
 	}
 }
 
-// httpURL tells how to reach an HTTP server on the address.
-func (a address) httpURL(bound net.Addr) string {
-	if a.network == "unix" {
-		return fmt.Sprintf("%s (curl --unix-socket %s http://localhost/)", a, a.at)
+// httpURL tells how to reach an HTTP server on an address.
+func httpURL(a address, guards *guards) func(bound net.Addr) string {
+	return func(bound net.Addr) string {
+		switch {
+		case a.network == "unix":
+			return fmt.Sprintf("%s (curl --unix-socket %s http://localhost/)", a, a.at)
+		case guards.tls != nil:
+			return "https://" + bound.String()
+		}
+		return "http://" + bound.String()
 	}
-	return "http://" + bound.String()
 }
 
 // frameURL tells how to reach a frame server on the address.

@@ -85,7 +85,7 @@ func TestServerTimingAndMetricsTellTheSame(t *testing.T) {
 
 // newTestStack serves everything but the program around it.
 func newTestStack() *stack {
-	return newStack(handlers.Config{Queue: handlers.DefaultQueue, Log: slog.New(slog.DiscardHandler)}, false)
+	return newStack(handlers.Config{Queue: handlers.DefaultQueue, Log: slog.New(slog.DiscardHandler)}, &guards{flags: new(security)}, false)
 }
 
 func TestThePhasesCoverTheHandlersWallTime(t *testing.T) {

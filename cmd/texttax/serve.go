@@ -28,6 +28,8 @@ type serveCommand struct {
 	FrameListen []address  `placeholder:"ADDRESS" help:"Address to serve the frame protocol on, unix:PATH or tcp:HOST:PORT; may be given several times."`
 	SocketMode  socketMode `default:"0600" placeholder:"MODE" help:"Permissions of the files of Unix sockets: who may connect. Default: ${default}."`
 
+	Security security `embed:"" group:"Security"`
+
 	BodyMax   size  `default:"64MiB" help:"Largest body, on the wire and once its content encoding is undone."`
 	BarsMax   int   `default:"10000000" help:"Longest series, in bars."`
 	CombosMax int   `default:"100000" help:"Most combos of a sweep."`
@@ -107,6 +109,9 @@ func (c *serveCommand) Validate() error {
 	if slices.ContainsFunc(c.Listen, address.isMemory) || c.AdminListen != nil && c.AdminListen.isMemory() {
 		return errors.New("HTTP is not served over shared memory: shm: is for --frame-listen")
 	}
+	if err := c.Security.validate(); err != nil {
+		return err
+	}
 	if c.Slots < 0 || c.QueueMax < 0 {
 		return errors.New("--slots and --queue-max must not be negative")
 	}
@@ -122,6 +127,11 @@ func (c *serveCommand) Validate() error {
 // Run serves until ctx ends, then drains.
 func (c *serveCommand) Run(ctx context.Context, out streams) error {
 	log := newLog(c.LogFormat, c.LogLevel, out.stderr)
+	guards, err := c.Security.load()
+	if err != nil {
+		return err
+	}
+	defer guards.reloadOnHangup(log)()
 	datasets, err := store.Open(store.Config{Max: int64(c.DatasetsMax), Dir: c.DataDir, Log: log})
 	if err != nil {
 		return err
@@ -144,7 +154,7 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 		Build:       handlers.Build(buildInfo()),
 		Ready:       ready.Load,
 		Log:         log,
-	}, c.AdminListen != nil)
+	}, guards, c.AdminListen != nil)
 
 	// Listening comes first: a busy port is an error at once.
 	var listeners []net.Listener
@@ -166,12 +176,15 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 			return err
 		}
 		listeners = append(listeners, l)
-		at.warnOfStrangers(log, l.Addr(), c.SocketMode)
+		if err := guards.mayBind(at, l.Addr(), name != "frames"); err != nil {
+			return err
+		}
+		at.warnOfStrangers(log, l.Addr(), c.SocketMode, guards)
 		services = append(services, service{name, url(l.Addr()), l, v})
 		return nil
 	}
 	for _, at := range c.Listen {
-		if err := serve("serving", at, at.httpURL, c.httpServer(s.public, log)); err != nil {
+		if err := serve("serving", at, httpURL(at, guards), c.httpServer(s.public, log, guards)); err != nil {
 			return err
 		}
 	}
@@ -182,7 +195,7 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 	}
 	public := len(services)
 	if c.AdminListen != nil {
-		if err := serve("admin", *c.AdminListen, c.AdminListen.httpURL, c.httpServer(s.admin, log)); err != nil {
+		if err := serve("admin", *c.AdminListen, httpURL(*c.AdminListen, guards), c.httpServer(s.admin, log, guards)); err != nil {
 			return err
 		}
 	}
@@ -241,8 +254,9 @@ type protocol interface {
 // maxHeaderBytes bounds a request's header. Ours are short.
 const maxHeaderBytes = 64 << 10
 
-func (c *serveCommand) httpServer(h http.Handler, log *slog.Logger) *http.Server {
-	return &http.Server{
+func (c *serveCommand) httpServer(h http.Handler, log *slog.Logger, guards *guards) protocol {
+	return secured{guards: guards, Server: &http.Server{
+		TLSConfig:         guards.tls.Clone(), // each server adds to its own
 		Handler:           h,
 		ReadHeaderTimeout: c.HeaderTimeout,
 		IdleTimeout:       c.IdleTimeout,
@@ -250,5 +264,5 @@ func (c *serveCommand) httpServer(h http.Handler, log *slog.Logger) *http.Server
 		// Or OPTIONS * would be answered past the middleware.
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-	}
+	}}
 }
