@@ -6,17 +6,23 @@ import (
 	"sync"
 )
 
+// Client returns who sent a request, as far as limits are concerned: the IP
+// address of the peer. A proxy is one client, and so is a Unix socket.
+func Client(r *http.Request) string {
+	if ip, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		return ip
+	}
+	return r.RemoteAddr
+}
+
 // ClientLimit gives to tooMany what one client has in flight beyond a number of
-// requests. A client is an IP address; all of a Unix socket are one.
+// requests.
 func ClientLimit(most int, tooMany http.HandlerFunc) func(http.Handler) http.Handler {
 	var mu sync.Mutex
 	inFlight := map[string]int{}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			client, _, err := net.SplitHostPort(r.RemoteAddr)
-			if err != nil {
-				client = r.RemoteAddr
-			}
+			client := Client(r)
 			mu.Lock()
 			if inFlight[client] >= most {
 				mu.Unlock()

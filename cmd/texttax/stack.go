@@ -58,7 +58,7 @@ func newStack(config handlers.Config, guards *guards, separateAdmin bool) *stack
 			}).Handler)
 		}
 		if most := guards.flags.ClientRate; most > 0 {
-			r.Use(httprate.Limit(most, time.Second, httprate.WithKeyFuncs(httprate.KeyByIP), httprate.WithLimitHandler(api.TooMany)))
+			r.Use(httprate.LimitBy(most, time.Second, func(r *http.Request) (string, error) { return middleware.Client(r), nil }, httprate.WithLimitHandler(api.TooMany)))
 		}
 		if most := guards.flags.ClientConcurrency; most > 0 {
 			r.Use(middleware.ClientLimit(most, api.TooMany))
