@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"texttax/encoding"
+	"texttax/encoding/ring"
 	"texttax/kernel"
 	"texttax/kernel/gbm42"
 )
@@ -31,7 +33,13 @@ type frameClient struct {
 func dialFrames(t testing.TB, at string) *frameClient {
 	t.Helper()
 	network, address, _ := strings.Cut(at, ":")
-	conn, err := net.Dial(network, address)
+	var conn net.Conn
+	var err error
+	if network == "shm" {
+		conn, err = ring.Dial(t.Context(), address)
+	} else {
+		conn, err = net.Dial(network, address)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +100,14 @@ func startFrames(t testing.TB, args ...string) *server {
 	return start(t, args...)
 }
 
-var frameTransports = []string{"unix:FOLDER/u", "tcp:127.0.0.1:0"}
+// frameTransports are what --frame-listen takes on this system.
+var frameTransports = func() []string {
+	all := []string{"unix:FOLDER/u", "tcp:127.0.0.1:0"}
+	if runtime.GOOS == "linux" {
+		all = append(all, "shm:FOLDER/m")
+	}
+	return all
+}()
 
 // overFrames runs a test over every transport for frames, on a server of its own.
 func overFrames(t *testing.T, test func(t *testing.T, s *server, at string), args ...string) {

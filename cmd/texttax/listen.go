@@ -9,6 +9,8 @@ import (
 	"net"
 	"strconv"
 	"strings"
+
+	"texttax/encoding/ring"
 )
 
 // address is where to listen: host:port or tcp:host:port, unix:/path, or
@@ -63,7 +65,14 @@ func (a address) listen(ctx context.Context, mode socketMode) (net.Listener, err
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", a, err)
 	}
-	return l, nil
+	if !a.isMemory() {
+		return l, nil
+	}
+	rings, err := ring.NewListener(l, ring.Size)
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return rings, nil
 }
 
 // warnOfStrangers says in the log who can use an address beside its user.
@@ -72,15 +81,12 @@ func (a address) warnOfStrangers(log *slog.Logger, bound net.Addr, mode socketMo
 		return
 	}
 	const warning = "anyone who reaches this address can use it: there is no authentication"
-	switch at := bound.(type) {
-	case *net.TCPAddr:
+	if at, ok := bound.(*net.TCPAddr); ok {
 		if !at.IP.IsLoopback() {
 			log.Warn(warning, "address", at.String())
 		}
-	case *net.UnixAddr:
-		if mode&0o002 != 0 { // to connect is to write
-			log.Warn(warning, "address", a.String(), "mode", fmt.Sprintf("%#o", mode))
-		}
+	} else if mode&0o002 != 0 { // to connect is to write
+		log.Warn(warning, "address", a.String(), "mode", fmt.Sprintf("%#o", mode))
 	}
 }
 

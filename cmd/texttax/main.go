@@ -9,9 +9,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"texttax/kernel"
 )
 
 func main() {
@@ -48,6 +51,7 @@ func exitStatus(err error) int {
 
 type commandLine struct {
 	Serve   serveCommand     `cmd:"" help:"Serve sweeps and echoes over HTTP, and the metrics of their phases."`
+	Sweep   sweepCommand     `cmd:"" help:"Run one sweep over a file, a built-in series or a frame from standard input."`
 	Version kong.VersionFlag `help:"Print the version and exit." env:"-"`
 }
 
@@ -58,7 +62,11 @@ Start a server, then run 80 combos over the built-in series of 150,000 bars:
   texttax serve
   curl -X POST 'localhost:8080/sweep?dataset=gbm42&lengths=6:200:80'
 
-Each flag has a twin in the environment, shown beside it.`
+Or run them without a server:
+
+  texttax sweep --dataset gbm42
+
+Each flag of serve has a twin in the environment, shown beside it.`
 
 // helpExit ends the parsing of a command line that asked for help.
 type helpExit int
@@ -79,7 +87,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		kong.Description(description),
 		kong.DefaultEnvars("TEXTTAX"),
 		kong.ConfigureHelp(kong.HelpOptions{Tree: true}),
-		kong.Vars{"version": buildInfo().String()},
+		kong.Vars{
+			"version": buildInfo().String(),
+			"lengths": defaultLengths,
+			"fee":     strconv.FormatFloat(kernel.DefaultFee, 'g', -1, 64),
+		},
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { panic(helpExit(code)) }),
 		kong.BindTo(ctx, (*context.Context)(nil)),

@@ -25,7 +25,7 @@ import (
 type serveCommand struct {
 	Listen      []address  `default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Address to serve on, HOST:PORT or unix:PATH; may be given several times. Port 0 takes a free port; the address is printed. Default: ${default}."`
 	AdminListen *address   `placeholder:"ADDRESS" help:"Serve /metrics, /healthz, /readyz and /debug/pprof/ on this address instead. Without it there is no pprof."`
-	FrameListen []address  `placeholder:"ADDRESS" help:"Address to serve the frame protocol on, unix:PATH or tcp:HOST:PORT; may be given several times."`
+	FrameListen []address  `placeholder:"ADDRESS" help:"Address to serve the frame protocol on, unix:PATH, tcp:HOST:PORT or shm:PATH (rings in shared memory, offered on a socket); may be given several times."`
 	SocketMode  socketMode `default:"0600" placeholder:"MODE" help:"Permissions of the files of Unix sockets: who may connect. Default: ${default}."`
 
 	Security security `embed:"" group:"Security"`
