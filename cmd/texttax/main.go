@@ -42,6 +42,7 @@ func exitStatus(err error) int {
 type commandLine struct {
 	Serve   serveCommand     `cmd:"" help:"Serve sweeps and echoes over HTTP, and the metrics of their phases."`
 	Load    loadCommand      `cmd:"" help:"Send sustained load to a server, and tell where its time goes."`
+	Compare compareCommand   `cmd:"" help:"Study on this machine what text, boundary and work cost."`
 	Version kong.VersionFlag `help:"Print the version and exit." env:"-"`
 }
 
