@@ -3,13 +3,11 @@ package loadtest
 import (
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 )
 
 // WriteSummary writes a result for people to read.
 func WriteSummary(out io.Writer, r *Result) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	rate := 0.0
 	if r.Elapsed > 0 {
 		rate = float64(r.Answered()) / r.Elapsed
@@ -31,10 +29,10 @@ func WriteSummary(out io.Writer, r *Result) error {
 			fmt.Fprintf(out, "  %s\n", f)
 		}
 	}
-	fmt.Fprintf(w, "\t\tmean\tp50\tp75\tp90\tp99\tmax\t\n")
+	rows := [][]string{{"", "", "mean", "p50", "p75", "p90", "p99", "max"}}
 	row := func(name, remark string, d Distribution) {
 		if d.Count > 0 {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", name, remark, Seconds(d.Mean), Seconds(d.P50), Seconds(d.P75), Seconds(d.P90), Seconds(d.P99), Seconds(d.Max))
+			rows = append(rows, []string{name, remark, Seconds(d.Mean), Seconds(d.P50), Seconds(d.P75), Seconds(d.P90), Seconds(d.P99), Seconds(d.Max)})
 		}
 	}
 	if r.Model != "closed" {
@@ -51,7 +49,7 @@ func WriteSummary(out io.Writer, r *Result) error {
 	for _, p := range r.Phases {
 		row(p.Phase, fmt.Sprintf("%.1f %%", 100*p.Total/max(total, 1e-12)), p.Distribution)
 	}
-	if err := w.Flush(); err != nil {
+	if err := WriteColumns(out, rows); err != nil {
 		return err
 	}
 	s := r.Self

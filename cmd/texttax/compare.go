@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"texttax/loadtest"
+	"texttax/loadtest/report"
 	"texttax/loadtest/study"
 )
 
@@ -60,6 +61,7 @@ func (c *compareCommand) Run(ctx context.Context, out streams) (err error) {
 		defer func() { err = errors.Join(err, server.stop()) }()
 		options.Boundaries, cores = server.boundaries, server.cores
 	}
+	began := time.Now()
 	status := newStatus(out.stderr)
 	options.Progress = func(share float64, left time.Duration, what string) {
 		const width = 30
@@ -72,8 +74,8 @@ func (c *compareCommand) Run(ctx context.Context, out streams) (err error) {
 		return err
 	}
 	results.Notes = append(results.Notes, cores)
-	if results.Gate.Failure == "" && err != nil {
+	if err != nil {
 		fmt.Fprintf(out.stdout, "NOT complete: %v\n\n", err)
 	}
-	return errors.Join(err, study.WriteTables(out.stdout, results))
+	return errors.Join(err, study.WriteTables(out.stdout, results), writeReport(c.Out, out, &report.Report{Study: results}, began, err))
 }

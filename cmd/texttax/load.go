@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"texttax/loadtest"
+	"texttax/loadtest/report"
 )
 
 type loadCommand struct {
@@ -106,6 +107,7 @@ func (c *loadCommand) Run(ctx context.Context, out streams) error {
 		}
 		defer stop()
 	}
+	began := time.Now()
 	status := newStatus(out.stderr)
 	plan.Progress = func(w loadtest.Window) {
 		stage := ""
@@ -119,13 +121,10 @@ func (c *loadCommand) Run(ctx context.Context, out streams) error {
 	if result == nil {
 		return fmt.Errorf("%s: %w%s", c.URL, err, hint(err))
 	}
-	if werr := loadtest.WriteSummary(out.stdout, result); werr != nil {
-		err = errors.Join(err, werr)
-	}
 	if err == nil && result.Failed() > 0 {
 		err = fmt.Errorf("%d of %d calls were not answered", result.Failed(), result.Failed()+result.Answered())
 	}
-	return err
+	return errors.Join(err, loadtest.WriteSummary(out.stdout, result), writeReport(c.Out, out, &report.Report{Load: result}, began, err))
 }
 
 func (c *loadCommand) boundary() (loadtest.Boundary, error) {

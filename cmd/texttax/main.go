@@ -43,6 +43,7 @@ type commandLine struct {
 	Serve   serveCommand     `cmd:"" help:"Serve sweeps and echoes over HTTP, and the metrics of their phases."`
 	Load    loadCommand      `cmd:"" help:"Send sustained load to a server, and tell where its time goes."`
 	Compare compareCommand   `cmd:"" help:"Study on this machine what text, boundary and work cost."`
+	Report  reportCommand    `cmd:"" help:"Compare two results of load or of compare."`
 	Version kong.VersionFlag `help:"Print the version and exit." env:"-"`
 }
 

@@ -63,6 +63,11 @@ type Crossing struct {
 	Seconds     []float64            `json:"seconds"`  // of the whole work
 	Compute     []float64            `json:"compute"`  // of which in the kernel; empty if nobody tells
 	Phases      map[string][]float64 `json:"phases"`   // of the whole work
+
+	// Latency are quantiles of single calls over all rounds.
+	Latency []loadtest.Point `json:"latency,omitempty"`
+
+	single []float64 // seconds of each call
 }
 
 // Gate is the verdict on the answers.
@@ -169,6 +174,21 @@ func (r *Results) ShareOf(c *Crossing) Share {
 		s.Predicted = 1 / (1 + s.G)
 	}
 	return s
+}
+
+// latencyQuantiles are those that Latency has.
+var latencyQuantiles = []float64{0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1}
+
+// finish works out the quantiles of the calls.
+func (c *Crossing) finish() {
+	slices.Sort(c.single)
+	c.Latency = nil
+	for _, q := range latencyQuantiles {
+		// Without a call beyond it a quantile says nothing.
+		if n := len(c.single); n > 0 && (q == 1 || float64(n)*(1-q) >= 1) {
+			c.Latency = append(c.Latency, loadtest.Point{Quantile: q, Seconds: c.single[min(int(q*float64(n)), n-1)]})
+		}
+	}
 }
 
 // Sample is a figure with its rounds, by which two studies are compared.

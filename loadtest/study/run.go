@@ -33,6 +33,11 @@ const minRounds = 3
 func Run(ctx context.Context, o Options) (*Results, error) {
 	s := &study{Options: o, results: new(Results), began: time.Now()}
 	defer s.close()
+	defer func() {
+		for i := range s.results.Crossings {
+			s.results.Crossings[i].finish()
+		}
+	}()
 	if err := s.plan(ctx); err != nil {
 		return nil, err
 	}
@@ -421,6 +426,9 @@ func (s *study) cross(ctx context.Context, sc loadtest.Scenario, job *loadtest.J
 	_, err := s.drive(ctx, sc, job, calls, func(r *loadtest.Record) { records = append(records, *r) })
 	if err != nil {
 		return err
+	}
+	for i := range records {
+		c.single = append(c.single, records[i].Service().Seconds())
 	}
 	if c.Calls == 1 {
 		slices.SortFunc(records, func(a, b loadtest.Record) int { return cmp.Compare(a.Service(), b.Service()) })

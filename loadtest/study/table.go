@@ -5,7 +5,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"texttax/loadtest"
 )
@@ -45,16 +44,28 @@ type tables struct {
 	err error
 }
 
-// print writes text; rows with tabs are columns of the table that ends with
-// the text.
+// print writes text. Lines with tabs are rows of a table, which ends with the
+// first line that has none.
 func (t *tables) print(text string) {
-	if t.err != nil {
-		return
+	var rows [][]string
+	flush := func() {
+		if t.err == nil && rows != nil {
+			t.err = loadtest.WriteColumns(t.out, rows)
+		}
+		rows = nil
 	}
-	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	if _, t.err = io.WriteString(w, text); t.err == nil {
-		t.err = w.Flush()
+	for line := range strings.Lines(text) {
+		cells := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		if len(cells) > 1 {
+			rows = append(rows, cells)
+			continue
+		}
+		flush()
+		if t.err == nil {
+			_, t.err = io.WriteString(t.out, line)
+		}
 	}
+	flush()
 }
 
 // us writes seconds in microseconds.
