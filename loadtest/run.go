@@ -203,6 +203,9 @@ func prepare(ctx context.Context, p Plan) (*run, error) {
 	r.callers[0].call(&first, 0)
 	if first.err != nil {
 		r.hangUp()
+		if first.Outcome == WrongReply {
+			return nil, fmt.Errorf("%w: %w", ErrWrongReply, first.err)
+		}
 		return nil, first.err
 	}
 	r.ownCost = ownCost()
@@ -271,7 +274,7 @@ func (r *run) watch(ctx context.Context, answered <-chan struct{}) error {
 		case <-giveUp:
 			return nil
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return fmt.Errorf("the run was interrupted: %w", context.Cause(ctx))
 		case <-ticks.C:
 			if windows := close(); r.Plan.Stable && stable(windows) {
 				r.stop.Store(true)

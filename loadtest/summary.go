@@ -3,6 +3,7 @@ package loadtest
 import (
 	"fmt"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -51,6 +52,9 @@ func WriteSummary(out io.Writer, r *Result) error {
 	}
 	if err := WriteColumns(out, rows); err != nil {
 		return err
+	}
+	if strings.HasPrefix(r.Boundary, "https") {
+		fmt.Fprintln(out, "transit includes TLS on both sides")
 	}
 	s := r.Self
 	fmt.Fprintf(out, "generator: %.2f s of CPU, %.0f %% of its cores; %d collections of garbage; %s a call of its own; %s opened",

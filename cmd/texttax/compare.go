@@ -14,10 +14,11 @@ import (
 )
 
 type compareCommand struct {
-	URL    []string `placeholder:"URL" help:"Study servers that are running, at http://host:port, unix:/path, frame+tcp://host:port or frame+unix:/path; may be given several times. Without it compare starts one of its own."`
-	Quick  bool     `help:"Take less than a minute, and fewer rounds."`
-	Python string   `default:"python3" help:"Interpreter whose own formats are measured too, if it has numpy."`
-	Out    string   `placeholder:"DIR" help:"Write the results to this directory: JSON, CSV, an HTML page, and its pictures as SVG and PNG."`
+	URL    []string      `placeholder:"URL" help:"Study servers that are running, at http://host:port, unix:/path, frame+tcp://host:port or frame+unix:/path; may be given several times. Without it compare starts one of its own."`
+	Quick  bool          `help:"Take less than a minute, and fewer rounds."`
+	Budget time.Duration `placeholder:"TIME" help:"Time for the rounds, of which there are at least three. 45s with --quick, else 8m."`
+	Python string        `default:"python3" help:"Interpreter whose own formats are measured too, if it has numpy."`
+	Out    string        `placeholder:"DIR" help:"Write the results to this directory: JSON, CSV, an HTML page, and its pictures as SVG and PNG."`
 }
 
 // Help is shown by texttax compare --help.
@@ -36,9 +37,17 @@ const (
 
 // Run studies this machine.
 func (c *compareCommand) Run(ctx context.Context, out streams) (err error) {
+	if c.Out != "" { // or the study would be over before one knew
+		if err := os.MkdirAll(c.Out, 0o777); err != nil {
+			return err
+		}
+	}
 	options := study.Options{Python: c.Python, Quick: c.Quick, Budget: fullBudget}
 	if c.Quick {
 		options.Budget = quickBudget
+	}
+	if c.Budget > 0 {
+		options.Budget = c.Budget
 	}
 	binary, err := os.Executable()
 	if err != nil {

@@ -98,14 +98,27 @@ func (c *loadCommand) Run(ctx context.Context, out streams) error {
 	case c.Rate > 0:
 		plan.Pacer = loadtest.Constant(c.Rate)
 	}
+	var observers []func(*loadtest.Record)
+	var calls *report.Calls
+	if c.Out != "" {
+		if calls, err = report.CreateCalls(c.Out); err != nil {
+			return err
+		}
+		observers = append(observers, calls.Observe)
+	}
 	if c.MetricsAddr != "" {
 		registry := prometheus.NewRegistry()
-		plan.Observe = loadtest.NewMetrics(registry).Observe(plan.Scenario, job)
+		observers = append(observers, loadtest.NewMetrics(registry).Observe(plan.Scenario, job))
 		stop, err := serveMetrics(ctx, c.MetricsAddr, registry, out)
 		if err != nil {
 			return err
 		}
 		defer stop()
+	}
+	plan.Observe = func(r *loadtest.Record) {
+		for _, observe := range observers {
+			observe(r)
+		}
 	}
 	began := time.Now()
 	status := newStatus(out.stderr)
@@ -118,6 +131,9 @@ func (c *loadCommand) Run(ctx context.Context, out streams) error {
 	}
 	result, err := loadtest.Run(ctx, plan)
 	status.end()
+	if calls != nil {
+		err = errors.Join(err, calls.Close())
+	}
 	if result == nil {
 		return fmt.Errorf("%s: %w%s", c.URL, err, hint(err))
 	}

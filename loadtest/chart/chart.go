@@ -45,7 +45,7 @@ func widest(names []string) float64 {
 	for _, n := range names {
 		w = max(w, width(n, labelSize))
 	}
-	return w
+	return 1.08 * w // other readers' fonts are wider
 }
 
 // A Bar is one row of a bar chart.
@@ -103,8 +103,8 @@ func Grouped(title, subtitle string, series []string, inks []Ink, rows []Bar) *P
 	for i, r := range rows {
 		names[i] = r.Name
 	}
-	height := 9.0
-	pitch := height*float64(len(series)) + 11
+	height := 11.0
+	pitch := height*float64(len(series)) + 9
 	left := margin + widest(names) + 12
 	right := p.Width - margin - 56
 	bottom := y + float64(len(rows))*pitch
@@ -112,7 +112,7 @@ func Grouped(title, subtitle string, series []string, inks []Ink, rows []Bar) *P
 	for v := 0.0; v <= 1; v += 0.25 {
 		x := left + v*(right-left)
 		p.line(Grid, 1, false, point{x, y - 6}, point{x, bottom})
-		p.text(Faint, x, bottom+18, labelSize, 0.5, false, percent(v))
+		p.text(Faint, x, bottom+18, labelSize, 0.5, false, strconv.Itoa(int(100*v))+" %")
 	}
 	for i, r := range rows {
 		top := y + float64(i)*pitch
@@ -122,8 +122,8 @@ func Grouped(title, subtitle string, series []string, inks []Ink, rows []Bar) *P
 				continue
 			}
 			at := top + float64(s)*height
-			p.rectangle(inks[s], left, at, max(1, v*(right-left)), height-1, fmt.Sprintf("%s, %s: %s", r.Name, series[s], percent(v)))
-			p.text(Faint, left+v*(right-left)+5, at+height-1, 10, 0, false, percent(v))
+			p.rectangle(inks[s], left, at, max(1, v*(right-left)), height-2, fmt.Sprintf("%s, %s: %s", r.Name, series[s], percent(v)))
+			p.text(Faint, left+v*(right-left)+5, at+height-2, 10, 0, false, percent(v))
 		}
 	}
 	return p

@@ -83,7 +83,7 @@ func (r *Report) writeSamples(w io.Writer) error {
 }
 
 // page is what the HTML page looks like, beside the inks.
-const page = `body{margin:0 auto;max-width:900px;padding:1.5rem;background:var(--i0);color:var(--i1);font:16px/1.5 system-ui,'Segoe UI',Roboto,Helvetica,Arial,sans-serif}
+const page = `body{margin:0 auto;max-width:1080px;padding:1.5rem;background:var(--i0);color:var(--i1);font:16px/1.5 system-ui,'Segoe UI',Roboto,Helvetica,Arial,sans-serif}
 h1{font-size:1.5rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .5rem}
 dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem;color:var(--i2);font-size:.9rem}dd{margin:0}
 svg{max-width:100%;height:auto;display:block;margin:1.5rem 0;border:1px solid var(--i3);border-radius:6px}

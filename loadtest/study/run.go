@@ -173,8 +173,9 @@ func (s *study) planTax(ctx context.Context, series []float64) {
 	raw, _ := encoding.Octet.Append(nil, &encoding.Request{Close: series}) // octets can say any series
 	into := make([]byte, len(raw))
 	s.add("copy", func(context.Context) error {
-		s.results.Copy = append(s.results.Copy, medianOf(21, func() error { copy(into, raw); return nil }))
-		return nil
+		m, err := medianOf(21, func() error { copy(into, raw); return nil })
+		s.results.Copy = append(s.results.Copy, m)
+		return err
 	})
 	for _, f := range loadtest.Formats() {
 		var body []byte
@@ -183,20 +184,26 @@ func (s *study) planTax(ctx context.Context, series []float64) {
 		if f.Name == "json" || f.Name == "json-std" {
 			runs = 1
 		}
-		s.add("tax of "+f.Name, func(context.Context) (err error) {
-			encode := medianOf(runs, func() error {
+		s.add("tax of "+f.Name, func(context.Context) error {
+			encode, err := medianOf(runs, func() (err error) {
 				body, err = f.Codec.Append(body[:0], &encoding.Request{Close: series})
 				return err
 			})
-			decode := medianOf(runs, func() error {
+			if err != nil {
+				return err
+			}
+			decode, err := medianOf(runs, func() error {
 				req.Reset(encoding.Limits{})
-				return errors.Join(err, f.Codec.Decode(body, &req))
+				return f.Codec.Decode(body, &req)
 			})
+			if err != nil {
+				return err
+			}
 			r := row(f.Name)
 			r.Bytes = len(body)
 			r.Encode, r.Decode = append(r.Encode, encode), append(r.Decode, decode)
 			finish()
-			return err
+			return nil
 		})
 	}
 	if s.Python == "" {
@@ -221,18 +228,17 @@ func (s *study) planTax(ctx context.Context, series []float64) {
 	})
 }
 
-// medianOf returns the median time of so many calls, in seconds. An error of a
-// call shows in the next use of what it made.
-func medianOf(runs int, call func() error) float64 {
-	times := make([]float64, 0, runs)
-	for range runs {
+// medianOf returns the median time of so many calls, in seconds.
+func medianOf(runs int, call func() error) (float64, error) {
+	times := make([]float64, runs)
+	for i := range times {
 		began := loadtest.Now()
-		if call() != nil {
-			break
+		if err := call(); err != nil {
+			return 0, err
 		}
-		times = append(times, (loadtest.Now() - began).Seconds())
+		times[i] = (loadtest.Now() - began).Seconds()
 	}
-	return Median(times)
+	return Median(times), nil
 }
 
 // planFloor adds what the generator itself costs, over the first boundary that
@@ -253,17 +259,18 @@ func (s *study) planFloor(series []float64) error {
 		return err
 	}
 	const calls = 300
-	measure := func(c echoer, err error) (float64, error) {
-		if err != nil {
-			return 0, err
-		}
+	measure := func(c echoer, to *[]float64) error {
 		defer c.close()
 		for range calls / 10 {
 			if err := c.echo(); err != nil {
-				return 0, err
+				return err
 			}
 		}
-		return medianOf(calls, c.echo), nil
+		m, err := medianOf(calls, c.echo)
+		if err == nil {
+			*to = append(*to, m)
+		}
+		return err
 	}
 	g := &s.results.Generator
 	s.add("8-byte echo, lean client", func(ctx context.Context) error {
@@ -283,14 +290,13 @@ func (s *study) planFloor(series []float64) error {
 	})
 	s.add("8-byte echo, minimal client", func(context.Context) error {
 		c, err := newMinimalClient(http, body)
-		m, err := measure(c, err)
-		g.Minimal = append(g.Minimal, m)
-		return err
+		if err != nil {
+			return err
+		}
+		return measure(c, &g.Minimal)
 	})
 	s.add("8-byte echo, net/http client", func(context.Context) error {
-		m, err := measure(newStandardClient(http, body), nil)
-		g.Standard = append(g.Standard, m)
-		return err
+		return measure(newStandardClient(http, body), &g.Standard)
 	})
 	return nil
 }

@@ -143,6 +143,9 @@ func (t *tables) curves() {
 	}
 	fmt.Fprint(&b, "floor us\tns a float\tGB/s\t\n")
 	for _, c := range t.Curves {
+		if len(c.Points[len(c.Points)-1].Seconds) == 0 {
+			continue // the study ended before
+		}
 		fmt.Fprintf(&b, "%s %s\t", c.Boundary, c.Format)
 		for _, p := range c.Points {
 			fmt.Fprintf(&b, "%s\t", us(Median(p.Seconds)))
