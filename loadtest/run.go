@@ -403,7 +403,8 @@ func (r *run) result(before usage) *Result {
 			result.Phases = append(result.Phases, PhaseTime{Phase(p).String(), h.sum.Seconds(), h.distribution()})
 		}
 	}
-	result.Self = selfCheck(before, usageNow(), r.lag.distribution(), result.Service, r.ownCost)
+	result.Self = selfCheck(before, usageNow(), r.lag.distribution(), result.Service,
+		float64(r.late)/float64(max(r.lag.count(), 1)), r.Pacer == nil, r.ownCost)
 	warn := func(format string, args ...any) {
 		result.Self.Warnings = append(result.Self.Warnings, fmt.Sprintf(format, args...))
 	}
