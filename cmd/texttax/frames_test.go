@@ -395,13 +395,13 @@ func TestALargeFrameThatKeepsComingIsNotCutOff(t *testing.T) {
 		go func() {
 			for piece := range slices.Chunk(raw, 64<<10) { // in all it takes longer than one timeout
 				_, _ = c.Write(piece)
-				time.Sleep(50 * time.Millisecond)
+				time.Sleep(80 * time.Millisecond)
 			}
 		}()
 		if got, err := c.reply(); err != nil || len(got) != 1_200_000 {
 			t.Errorf("%d bytes, %v", len(got), err)
 		}
-	}, "--header-timeout", "400ms")
+	}, "--header-timeout", "1300ms")
 }
 
 func TestIdleAndDeafConnectionsAreClosed(t *testing.T) {
