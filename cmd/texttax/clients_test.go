@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -48,9 +49,10 @@ and name their interpreter by its absolute path: PYTHON=$PWD/.venv/bin/python`
 		t.Fatal(err)
 	}
 
-	s := start(t)
+	frames := filepath.Join(socketFolder(t), "frames")
+	s := start(t, "--frame-listen", "unix:"+frames)
 	pytest := exec.CommandContext(t.Context(), path, "-m", "pytest", "-q", "-p", "no:cacheprovider", clients)
-	pytest.Env = append(os.Environ(), "TEXTTAX_URL="+s.url, "PYTHONDONTWRITEBYTECODE=1")
+	pytest.Env = append(os.Environ(), "TEXTTAX_URL="+s.url, "TEXTTAX_FRAMES="+frames, "TEXTTAX="+buildBinary(t), "PYTHONDONTWRITEBYTECODE=1")
 	pytest.WaitDelay = 5 * time.Second
 	out, err := pytest.CombinedOutput()
 	if err != nil {
