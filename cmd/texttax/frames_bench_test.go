@@ -5,13 +5,16 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"texttax/encoding"
 	"texttax/encoding/ring"
+	"texttax/kernel"
 	"texttax/kernel/gbm42"
 )
 
@@ -161,4 +164,23 @@ func BenchmarkSharedMemoryEcho(b *testing.B) {
 			b.ReportMetric(float64(percentile(times, 0.99).Nanoseconds()), "p99-ns")
 		})
 	}
+}
+
+// BenchmarkSpawn starts the program for each call, with a small frame on its
+// standard input.
+func BenchmarkSpawn(b *testing.B) {
+	binary := buildBinary(b)
+	sent := frame(b, encoding.OpSweep, gbm42.Close()[:50], kernel.Expand(6))
+	var times []time.Duration
+	for b.Loop() {
+		command := exec.Command(binary, "sweep", "--frame")
+		command.Stdin = strings.NewReader(string(sent))
+		began := time.Now()
+		out, err := command.Output()
+		times = append(times, time.Since(began))
+		if err != nil || len(out) != 4+16 {
+			b.Fatalf("%d bytes, %v", len(out), err)
+		}
+	}
+	b.ReportMetric(float64(median(times).Nanoseconds())/1e6, "p50-ms")
 }
