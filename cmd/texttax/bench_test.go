@@ -104,6 +104,13 @@ func TestMain(m *testing.M) {
 		}
 		fmt.Println("serving on http://" + listener.Addr().String())
 		panic(http.Serve(listener, http.HandlerFunc(bareEcho)))
+	case "bare-echo":
+		listener, err := net.Listen("unix", os.Args[len(os.Args)-1])
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println("serving on " + listener.Addr().String())
+		bareEchoes(listener)
 	case "texttax":
 		main()
 	}
@@ -113,9 +120,9 @@ func TestMain(m *testing.M) {
 // startBenchServer starts the bare server, or the whole program as it is in
 // production, as a process of its own, and returns its URL. The log goes to a
 // file that forgets.
-func startBenchServer(tb testing.TB, which string) string {
+func startBenchServer(tb testing.TB, which string, args ...string) string {
 	tb.Helper()
-	server := exec.Command(os.Args[0], "serve", "--listen", "127.0.0.1:0")
+	server := exec.Command(os.Args[0], append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
 	server.Env = append(os.Environ(), benchServer+"="+which)
 	stdout, err := server.StdoutPipe()
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 // buildBinary builds the program once for the tests that need a process of their
 // own.
-func buildBinary(t *testing.T) string {
+func buildBinary(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "texttax")
 	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {

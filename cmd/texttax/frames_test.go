@@ -9,6 +9,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"net"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -568,4 +570,33 @@ func TestSixtyFourClientsEachGetTheirOwnBytes(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// holdFrames is the variable that makes a process of this test binary a client,
+// which sends a slow sweep to the address in it and waits.
+const holdFrames = "TEXTTAX_HOLD_FRAMES"
+
+func TestAKilledClientsSweepStops(t *testing.T) {
+	if at := os.Getenv(holdFrames); at != "" {
+		c := dialFrames(t, at)
+		slow := slices.Repeat([]kernel.Params{kernel.Expand(20_000)}, 4)
+		c.ask(t, frame(t, encoding.OpSweep, gbm42.Close(), slow...))
+		return
+	}
+	overFrames(t, func(t *testing.T, s *server, at string) {
+		child := exec.Command(os.Args[0], "-test.run", "^TestAKilledClientsSweepStops$")
+		child.Env = append(os.Environ(), holdFrames+"="+at)
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = child.Wait() }()
+		waitFor(t, "the sweep to begin", func() bool { return metric(t, s, "texttax_compute_slots_busy") > 0 })
+		if err := child.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, "the sweep to stop", func() bool { return metric(t, s, "texttax_compute_slots_busy") == 0 })
+		if line := logged(s, 0, "frame refused"); !strings.Contains(line, "client-gone") {
+			t.Errorf("the log says %q", line)
+		}
+	})
 }

@@ -14,13 +14,16 @@ import (
 )
 
 // address is where to listen: host:port or tcp:host:port, unix:/path, or
-// shm:/path for rings in shared memory.
+// shm:/path for rings in shared memory. The zero address is none.
 type address struct{ network, at string }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (a *address) UnmarshalText(text []byte) error {
 	network, at, given := strings.Cut(string(text), ":")
 	switch {
+	case len(text) == 0:
+		*a = address{}
+		return nil
 	case given && network == "tcp":
 		*a = address{"tcp", at}
 	case given && (network == "unix" || network == "shm"):

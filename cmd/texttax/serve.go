@@ -24,7 +24,7 @@ import (
 
 type serveCommand struct {
 	Listen      []address  `default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Address to serve on, HOST:PORT or unix:PATH; may be given several times. Port 0 takes a free port; the address is printed. Default: ${default}."`
-	AdminListen *address   `placeholder:"ADDRESS" help:"Serve /metrics, /healthz, /readyz and /debug/pprof/ on this address instead. Without it there is no pprof."`
+	AdminListen address    `placeholder:"ADDRESS" help:"Serve /metrics, /healthz, /readyz and /debug/pprof/ on this address instead. Without it there is no pprof."`
 	FrameListen []address  `placeholder:"ADDRESS" help:"Address to serve the frame protocol on, unix:PATH, tcp:HOST:PORT or shm:PATH (rings in shared memory, offered on a socket); may be given several times."`
 	SocketMode  socketMode `default:"0600" placeholder:"MODE" help:"Permissions of the files of Unix sockets: who may connect. Default: ${default}."`
 
@@ -97,8 +97,8 @@ func (c *serveCommand) Validate() error {
 			return fmt.Errorf("%s must be at least 1, not %d", limit.flag, limit.value)
 		}
 	}
-	if len(c.Listen) == 0 {
-		return errors.New("--listen needs an address, such as 127.0.0.1:8080")
+	if len(c.Listen) == 0 || slices.Contains(slices.Concat(c.Listen, c.FrameListen), address{}) {
+		return errors.New("--listen and --frame-listen need addresses, such as 127.0.0.1:8080 or unix:/run/texttax.sock")
 	}
 	if c.MemoryMax != 0 && int64(c.MemoryMax) < handlers.MemoryFor(int64(c.BodyMax)) {
 		return fmt.Errorf("--memory-max must be at least %d, which a body of --body-max may take, not %d", handlers.MemoryFor(int64(c.BodyMax)), c.MemoryMax)
@@ -106,7 +106,7 @@ func (c *serveCommand) Validate() error {
 	if c.RequestTimeout < 0 || c.TransferGrace < 0 || c.TransferRate < 0 {
 		return errors.New("--request-timeout, --transfer-grace and --transfer-rate must not be negative")
 	}
-	if slices.ContainsFunc(c.Listen, address.isMemory) || c.AdminListen != nil && c.AdminListen.isMemory() {
+	if slices.ContainsFunc(append(slices.Clone(c.Listen), c.AdminListen), address.isMemory) {
 		return errors.New("HTTP is not served over shared memory: shm: is for --frame-listen")
 	}
 	if err := c.Security.validate(); err != nil {
@@ -154,7 +154,7 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 		Build:       handlers.Build(buildInfo()),
 		Ready:       ready.Load,
 		Log:         log,
-	}, guards, c.AdminListen != nil)
+	}, guards, c.AdminListen != address{})
 
 	// Listening comes first: a busy port is an error at once.
 	var listeners []net.Listener
@@ -194,8 +194,8 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 		}
 	}
 	public := len(services)
-	if c.AdminListen != nil {
-		if err := serve("admin", *c.AdminListen, httpURL(*c.AdminListen, guards), c.httpServer(s.admin, log, guards)); err != nil {
+	if c.AdminListen != (address{}) {
+		if err := serve("admin", c.AdminListen, httpURL(c.AdminListen, guards), c.httpServer(s.admin, log, guards)); err != nil {
 			return err
 		}
 	}

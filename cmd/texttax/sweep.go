@@ -178,8 +178,9 @@ func answerFrame(ctx context.Context, in io.Reader, out io.Writer) error {
 	return err
 }
 
-// progressAfter is how long a sweep takes before it tells of its progress.
-const progressAfter = time.Second
+// progressAfter is how long a sweep takes before it tells of its progress. It
+// is a variable for the tests.
+var progressAfter = time.Second
 
 // sweepWithProgress is kernel.Sweep, which tells on a terminal how far it is if
 // that takes long.
@@ -189,9 +190,9 @@ func sweepWithProgress(ctx context.Context, series []float64, combos []kernel.Pa
 	}
 	out.Resize(len(combos))
 	began, shown := time.Now(), false
-	// Several combos share work, so that they should not be too few at a time,
-	// and not more than a moment's worth.
-	for done, some := 0, 8; done < len(combos); {
+	// Combos share work, so that they come as many at a time as a moment is
+	// worth.
+	for done, some := 0, 1; done < len(combos); {
 		some = min(some, len(combos)-done)
 		var part kernel.Results
 		started := time.Now()

@@ -33,6 +33,7 @@ type Conn struct {
 	in               reader
 	out              writer
 
+	spinners                    int32         // that may spin at a time, with this one
 	readable, writable          chan struct{} // one token: look again
 	readDeadline, writeDeadline *deadline
 
@@ -209,6 +210,7 @@ func newConn(sock *net.UnixConn, path string, fd, size, side int) (*Conn, error)
 		path: path, sock: sock, raw: raw, memory: memory,
 		in:       reader{shared: positionsAt(memory, in), bytes: bytesAt(memory, in, size)},
 		out:      writer{shared: positionsAt(memory, out), bytes: bytesAt(memory, out, size)},
+		spinners: mostSpinners(),
 		readable: make(chan struct{}, 1), writable: make(chan struct{}, 1),
 		readDeadline: newDeadline(), writeDeadline: newDeadline(),
 		gone: make(chan struct{}), closed: make(chan struct{}),
@@ -324,14 +326,22 @@ const (
 	looks = 64
 )
 
-// spinners counts those who spin in this process. One processor is left to
-// everybody else, where there are two.
+// spinners counts those who spin in this process.
 var spinners atomic.Int32
+
+// mostSpinners leaves a processor to everybody else where there are two. Where
+// there is one, the peer can't get on while we spin.
+func mostSpinners() int32 {
+	if runtime.NumCPU() == 1 {
+		return 0
+	}
+	return max(1, int32(runtime.GOMAXPROCS(0))-1)
+}
 
 // await returns when there is a reason to look again: the peer has moved, or
 // the connection or its deadline is over, or there is none.
 func (c *Conn) await(moved func() bool, sleeps *atomic.Uint32, bell <-chan struct{}, d *deadline) {
-	if int(spinners.Add(1)) <= max(1, runtime.GOMAXPROCS(0)-1) && runtime.NumCPU() > 1 {
+	if spinners.Add(1) <= c.spinners {
 		for began := time.Now(); time.Since(began) < spinFor && !c.isGone.Load() && !c.isClosed.Load(); {
 			for range looks {
 				if moved() {
