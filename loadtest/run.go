@@ -149,6 +149,7 @@ type run struct {
 	taken    atomic.Int64  // calls, in the closed model
 	measured atomic.Int64  // calls after the warm-up, if they are counted
 	stop     atomic.Bool
+	gaveUp   atomic.Bool // on calls that have no answer long after the end
 
 	dials, redials atomic.Int64
 	fatal          atomic.Pointer[error]
@@ -272,6 +273,7 @@ func (r *run) watch(ctx context.Context, answered <-chan struct{}) error {
 			}
 			return nil
 		case <-giveUp:
+			r.gaveUp.Store(true)
 			return nil
 		case <-ctx.Done():
 			return fmt.Errorf("the run was interrupted: %w", context.Cause(ctx))
@@ -489,8 +491,11 @@ func (c *caller) work(ctx context.Context) {
 		}
 		rec := Record{Scheduled: scheduled, Free: free, Started: Now() - c.start, Warmup: scheduled < c.Warmup}
 		c.attempt(ctx, &rec, n)
-		if ctx.Err() != nil && rec.Outcome != Answered {
-			return // it was cut off
+		if ctx.Err() != nil && rec.Outcome != Answered && rec.Outcome != WrongReply {
+			if !c.gaveUp.Load() {
+				return // who has interrupted the run has cut it off
+			}
+			rec.Outcome, rec.err = TimedOut, errors.New("no answer before the end of the run")
 		}
 		c.add(&rec)
 		switch rec.Outcome {
