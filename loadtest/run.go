@@ -259,17 +259,17 @@ func (r *run) watch(ctx context.Context, answered <-chan struct{}) error {
 		defer timer.Stop()
 		giveUp = timer.C
 	}
-	close := func() []Window {
+	var windows []Window
+	shut := func() {
 		closed := Now()
-		windows := r.endWindow(opened-r.start-r.Warmup, closed-opened)
+		windows = r.endWindow(opened-r.start-r.Warmup, closed-opened)
 		opened = closed
-		return windows
 	}
 	for {
 		select {
 		case <-answered:
-			if Now()-opened > r.Window/2 {
-				close()
+			if Now()-opened > r.Window/2 || len(windows) == 0 {
+				shut()
 			}
 			return nil
 		case <-giveUp:
@@ -278,7 +278,8 @@ func (r *run) watch(ctx context.Context, answered <-chan struct{}) error {
 		case <-ctx.Done():
 			return fmt.Errorf("the run was interrupted: %w", context.Cause(ctx))
 		case <-ticks.C:
-			if windows := close(); r.Plan.Stable && stable(windows) {
+			shut()
+			if r.Plan.Stable && stable(windows) {
 				r.stop.Store(true)
 			}
 		}

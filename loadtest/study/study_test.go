@@ -156,17 +156,19 @@ func server(t *testing.T, spoil func(call int, answer []byte)) []loadtest.Bounda
 	return []loadtest.Boundary{b}
 }
 
+// small is work that takes no time.
+func small() loadtest.Work {
+	return loadtest.Work{Close: gbm42.Close()[:2000], Combos: []kernel.Params{kernel.Expand(6), kernel.Expand(20)}}
+}
+
 func TestAStudyFillsItsTables(t *testing.T) {
-	if testing.Short() {
-		t.Skip("three rounds take some seconds")
-	}
 	python := "python3"
 	if exec.Command(python, "-c", "import numpy").Run() != nil {
 		python = "no-such-python"
 	}
 	var shares []float64
 	r, err := Run(t.Context(), Options{
-		Boundaries: server(t, nil), Quick: true, Python: python, Spawn: &loadtest.Spawn{Command: []string{"false"}},
+		Work: small(), Boundaries: server(t, nil), Quick: true, Python: python, Spawn: &loadtest.Spawn{Command: []string{"false"}},
 		Progress: func(share float64, left time.Duration, what string) { shares = append(shares, share) },
 	})
 	if err != nil {
@@ -209,7 +211,7 @@ func TestAStudyFillsItsTables(t *testing.T) {
 }
 
 func TestWrongAnswersFailTheStudy(t *testing.T) {
-	r, err := Run(t.Context(), Options{Boundaries: server(t, func(call int, answer []byte) {
+	r, err := Run(t.Context(), Options{Work: small(), Boundaries: server(t, func(call int, answer []byte) {
 		if call > 500 {
 			answer[len(answer)-1] ^= 1
 		}
@@ -226,7 +228,7 @@ func TestWrongAnswersFailTheStudy(t *testing.T) {
 func TestAnInterruptedStudyKeepsWhatItHas(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	steps := 0
-	r, err := Run(ctx, Options{Boundaries: server(t, nil), Quick: true, Progress: func(float64, time.Duration, string) {
+	r, err := Run(ctx, Options{Work: small(), Boundaries: server(t, nil), Quick: true, Progress: func(float64, time.Duration, string) {
 		if steps++; steps == 15 {
 			cancel()
 		}
