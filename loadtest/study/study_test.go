@@ -6,7 +6,9 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -206,6 +208,34 @@ func TestAStudyFillsItsTables(t *testing.T) {
 		}
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the tables lack %q:\n%s", want, &out)
+		}
+	}
+}
+
+func TestAnInterpreterThatIsOfNoUseLeavesANote(t *testing.T) {
+	leftovers := func() int {
+		found, err := filepath.Glob(filepath.Join(os.TempDir(), "texttax-*.f64"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(found)
+	}
+	t.Setenv("TMPDIR", t.TempDir())
+	for interpreter, script := range map[string]string{
+		"without numpy": "echo 'Traceback' >&2; echo \"ModuleNotFoundError: No module named 'numpy'\" >&2; exit 1",
+		"silent":        "exit 0",
+		"another":       "echo hello; cat > /dev/null",
+	} {
+		path := filepath.Join(t.TempDir(), "python")
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		p, err := startPython(t.Context(), path, small().Close)
+		if p != nil || err == nil || interpreter == "without numpy" && !strings.Contains(err.Error(), "No module named 'numpy'") {
+			t.Errorf("%s: %v", interpreter, err)
+		}
+		if n := leftovers(); n > 0 {
+			t.Errorf("%s: %d files are left", interpreter, n)
 		}
 	}
 }
