@@ -1,43 +1,15 @@
 package loadtest
 
 import (
-	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-// addressVariable tells a generator of its own process where the server is.
-const addressVariable = "TEXTTAX_LOADTEST_ADDRESS"
-
-// generate is the generator of TestAGeneratorWithoutACoreSaysSo.
-func generate() {
-	octet, _ := FormatByName("octet")
-	b, err := ParseBoundary(os.Getenv(addressVariable))
-	if err != nil {
-		panic(err)
-	}
-	work, err := Demo(2)
-	if err != nil {
-		panic(err)
-	}
-	r, err := Run(context.Background(), Plan{
-		Scenario: Scenario{b, octet, PerBar, false}, Work: work,
-		Connections: 16, Pacer: Constant(20_000), Duration: 2 * time.Second, Timeout: 10 * time.Second,
-	})
-	if err != nil {
-		panic(err)
-	}
-	if err := json.NewEncoder(os.Stdout).Encode(r); err != nil {
-		panic(err)
-	}
-}
 
 // onOneCore starts a command that may use one core only.
 func onOneCore(t *testing.T, core int, command *exec.Cmd) {

@@ -70,7 +70,6 @@ const lateness = time.Millisecond
 // recorder adds up the records of a run.
 type recorder struct {
 	mu       sync.Mutex
-	window   time.Duration
 	observe  func(*Record)
 	progress func(Window)
 

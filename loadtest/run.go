@@ -149,6 +149,7 @@ type run struct {
 	taken    atomic.Int64  // calls, in the closed model
 	measured atomic.Int64  // calls after the warm-up, if they are counted
 	stop     atomic.Bool
+	gaveUp   atomic.Bool // on calls that have no answer long after the end
 
 	dials, redials atomic.Int64
 	fatal          atomic.Pointer[error]
@@ -258,25 +259,27 @@ func (r *run) watch(ctx context.Context, answered <-chan struct{}) error {
 		defer timer.Stop()
 		giveUp = timer.C
 	}
-	close := func() []Window {
+	var windows []Window
+	shut := func() {
 		closed := Now()
-		windows := r.endWindow(opened-r.start-r.Warmup, closed-opened)
+		windows = r.endWindow(opened-r.start-r.Warmup, closed-opened)
 		opened = closed
-		return windows
 	}
 	for {
 		select {
 		case <-answered:
-			if Now()-opened > r.Window/2 {
-				close()
+			if Now()-opened > r.Window/2 || len(windows) == 0 {
+				shut()
 			}
 			return nil
 		case <-giveUp:
+			r.gaveUp.Store(true)
 			return nil
 		case <-ctx.Done():
 			return fmt.Errorf("the run was interrupted: %w", context.Cause(ctx))
 		case <-ticks.C:
-			if windows := close(); r.Plan.Stable && stable(windows) {
+			shut()
+			if r.Plan.Stable && stable(windows) {
 				r.stop.Store(true)
 			}
 		}
@@ -489,8 +492,11 @@ func (c *caller) work(ctx context.Context) {
 		}
 		rec := Record{Scheduled: scheduled, Free: free, Started: Now() - c.start, Warmup: scheduled < c.Warmup}
 		c.attempt(ctx, &rec, n)
-		if ctx.Err() != nil && rec.Outcome != Answered {
-			return // it was cut off
+		if ctx.Err() != nil && rec.Outcome != Answered && rec.Outcome != WrongReply {
+			if !c.gaveUp.Load() {
+				return // who has interrupted the run has cut it off
+			}
+			rec.Outcome, rec.err = TimedOut, errors.New("no answer before the end of the run")
 		}
 		c.add(&rec)
 		switch rec.Outcome {

@@ -28,6 +28,35 @@ func TestAFrozenServerShowsInTheQuantiles(t *testing.T) {
 		}
 	}
 	freeze := length / 2
+	const attempts = 5
+	for i := 1; ; i++ {
+		r := runAgainstAFreeze(t, length, freeze)
+		if want := int64(100 * length.Seconds()); r.Answered() != want || r.Dropped != 0 {
+			t.Errorf("%d calls were answered and %d dropped of %d", r.Answered(), r.Dropped, want)
+		}
+		t.Logf("%s frozen of %s: p75 %.3f s, p99 %.3f s; from the true start p75 %.6f s, p99 %.6f s", freeze, length, r.Latency.P75, r.Latency.P99, r.Service.P75, r.Service.P99)
+		p75, p99 := freeze.Seconds()/2, 0.98*freeze.Seconds()
+		if r.Latency.P75 < 0.9*p75 || r.Latency.P99 < 0.9*p99 {
+			t.Fatalf("the freeze hides: p75 should be %.3f s, and p99 %.3f s", p75, p99)
+		}
+		if late := r.Late; late < int64(40*length.Seconds()) {
+			t.Errorf("%d calls count as late", late)
+		}
+		// On a machine that has other things to do calls take longer, and never
+		// shorter: another attempt may find it quieter.
+		if r.Latency.P75 < 1.2*p75 && r.Latency.P99 < 1.2*p99 && r.Service.P90 < p75/4 {
+			return
+		}
+		if i == attempts {
+			t.Fatalf("in none of %d attempts p75 was near %.3f s and p99 near %.3f s", attempts, p75, p99)
+		}
+	}
+}
+
+// runAgainstAFreeze sends 100 calls a second, on two connections, to a server
+// that stops answering after a quarter of the time.
+func runAgainstAFreeze(t *testing.T, length, freeze time.Duration) *Result {
+	t.Helper()
 	var calls atomic.Int64
 	var thaw time.Time
 	begun := make(chan struct{})
@@ -51,24 +80,7 @@ func TestAFrozenServerShowsInTheQuantiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := int64(100 * length.Seconds()); r.Answered() != want || r.Dropped != 0 {
-		t.Errorf("%d calls were answered and %d dropped of %d", r.Answered(), r.Dropped, want)
-	}
-	// On a machine that has other things to do calls take longer, not shorter.
-	within := func(name string, got, want float64) {
-		if got < 0.9*want || got > want+0.3*freeze.Seconds() {
-			t.Errorf("%s is %.3f s, not %.3f s", name, got, want)
-		}
-	}
-	within("p75", r.Latency.P75, freeze.Seconds()/2)
-	within("p99", r.Latency.P99, 0.98*freeze.Seconds())
-	if r.Service.P90 > freeze.Seconds()/4 {
-		t.Errorf("seen from their true start nine calls in ten take %.3f s: the freeze does not hide, and the test shows nothing", r.Service.P90)
-	}
-	if late := r.Late; late < int64(40*length.Seconds()) {
-		t.Errorf("%d calls count as late", late)
-	}
-	t.Logf("%s frozen of %s: p75 %.3f s, p99 %.3f s; from the true start p75 %.6f s, p99 %.6f s", freeze, length, r.Latency.P75, r.Latency.P99, r.Service.P75, r.Service.P99)
+	return r
 }
 
 func TestCallersKeepTheirConnections(t *testing.T) {
@@ -353,7 +365,7 @@ func TestCallsThatAreDueAndNeverBeginAreDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The first holds the only connection for 0.7 s, and a second until the end.
-	if r.Outcomes["timed_out"] < 1 || r.Dropped < 45 || r.Answered() != 0 {
+	if r.Outcomes["timed_out"] < 1 || r.Outcomes["timed_out"]+r.Dropped != 50 || r.Dropped < 45 || r.Answered() != 0 {
 		t.Errorf("outcomes %v, %d dropped", r.Outcomes, r.Dropped)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"strconv"
 	"testing"
+	"time"
 
 	"texttax/encoding"
 	"texttax/kernel"
@@ -138,13 +140,40 @@ func TestMain(m *testing.M) {
 		_, _ = io.WriteString(os.Stderr, "no sweep today\n")
 		os.Exit(3)
 	case "spin":
-		for { //nolint:staticcheck // keeps a core busy until it is killed
+		//lint:ignore SA5002 it keeps a core busy until it is killed
+		for {
 		}
 	case "generate":
 		generate()
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
+}
+
+// addressVariable tells a generator of its own process where the server is.
+const addressVariable = "TEXTTAX_LOADTEST_ADDRESS"
+
+// generate is the generator of TestAGeneratorWithoutACoreSaysSo.
+func generate() {
+	octet, _ := FormatByName("octet")
+	b, err := ParseBoundary(os.Getenv(addressVariable))
+	if err != nil {
+		panic(err)
+	}
+	work, err := Demo(2)
+	if err != nil {
+		panic(err)
+	}
+	r, err := Run(context.Background(), Plan{
+		Scenario: Scenario{b, octet, PerBar, false}, Work: work,
+		Connections: 16, Pacer: Constant(20_000), Duration: 2 * time.Second, Timeout: 10 * time.Second,
+	})
+	if err != nil {
+		panic(err)
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(r); err != nil {
+		panic(err)
+	}
 }
 
 // small is work that takes no time.

@@ -34,11 +34,7 @@ func (r *Report) Write(directory string) error {
 		return writeFile(filepath.Join(directory, name), to)
 	}
 	errs := []error{
-		write(ResultsFile, func(w io.Writer) error {
-			e := json.NewEncoder(w)
-			e.SetIndent("", "  ")
-			return e.Encode(r)
-		}),
+		write(ResultsFile, r.writeJSON),
 		write("samples.csv", r.writeSamples),
 		write("index.html", r.WriteHTML),
 	}
@@ -65,6 +61,12 @@ func writeFile(path string, to func(io.Writer) error) (err error) {
 		return err
 	}
 	return w.Flush()
+}
+
+func (r *Report) writeJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(r)
 }
 
 func (r *Report) writeSamples(w io.Writer) error {

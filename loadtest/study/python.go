@@ -32,7 +32,7 @@ type python struct {
 
 // startPython starts the interpreter with the series. It fails if that has no
 // numpy.
-func startPython(ctx context.Context, interpreter string, series []float64) (p *python, err error) {
+func startPython(ctx context.Context, interpreter string, series []float64) (*python, error) {
 	path, err := exec.LookPath(interpreter)
 	if err != nil {
 		return nil, err
@@ -45,38 +45,43 @@ func startPython(ctx context.Context, interpreter string, series []float64) (p *
 	if err != nil {
 		return nil, err
 	}
-	p = &python{series: file.Name()}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, p.stop())
-		}
-	}()
-	if _, err := file.Write(raw); err != nil {
-		return nil, errors.Join(err, file.Close())
+	p := &python{series: file.Name()}
+	_, err = file.Write(raw)
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = p.start(ctx, path)
 	}
-	if err := file.Close(); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, errors.Join(err, p.stop())
 	}
+	return p, nil
+}
+
+// start starts the interpreter and waits until it is ready.
+func (p *python) start(ctx context.Context, path string) error {
 	var complaint strings.Builder
 	process := exec.CommandContext(ctx, path, "-c", taxScript, p.series)
 	process.Stderr = &complaint
-	if p.ask, err = process.StdinPipe(); err != nil {
-		return nil, err
+	ask, err := process.StdinPipe()
+	if err != nil {
+		return err
 	}
 	stdout, err := process.StdoutPipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := process.Start(); err != nil {
-		return nil, err
+		return err
 	}
-	p.process, p.answers = process, bufio.NewReader(stdout)
+	p.process, p.ask, p.answers = process, ask, bufio.NewReader(stdout)
 	if err := p.answer(&p.Version); err != nil {
+		_ = ask.Close()
 		_ = process.Wait() // so that all of the complaint is there
-		lines := strings.Split(strings.TrimSpace(complaint.String()), "\n")
-		return nil, fmt.Errorf("%s: %s", path, lines[len(lines)-1])
+		if lines := strings.Split(strings.TrimSpace(complaint.String()), "\n"); lines[0] != "" {
+			err = errors.New(lines[len(lines)-1]) // which names the exception
+		}
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	return p, nil
+	return nil
 }
 
 func (p *python) answer(to any) error {

@@ -14,6 +14,7 @@ import (
 
 // Options say what to study.
 type Options struct {
+	Work       loadtest.Work       // nothing means 80 combos over the demo series
 	Boundaries []loadtest.Boundary // with a server behind each, in the order of the tables
 	Spawn      *loadtest.Spawn     // a process per call; nil for none
 	Python     string              // interpreter that may have numpy; "" for none
@@ -109,14 +110,14 @@ func (s *study) add(name string, run func(ctx context.Context) error) {
 	s.trials = append(s.trials, &trial{name: name, run: run})
 }
 
-// combos is the study's number of combos.
-const combos = 80
-
 // plan makes the trials. What can't be measured here leaves a note.
 func (s *study) plan(ctx context.Context) error {
-	work, err := loadtest.Demo(combos)
-	if err != nil {
-		return err
+	work := s.Work
+	if work.Close == nil {
+		var err error
+		if work, err = loadtest.Demo(80); err != nil {
+			return err
+		}
 	}
 	s.results.Bars, s.results.Combos = len(work.Close), len(work.Combos)
 	s.planTax(ctx, work.Close)
@@ -316,7 +317,13 @@ func (s *study) drive(ctx context.Context, sc loadtest.Scenario, job *loadtest.J
 }
 
 // sizes are the lengths of the echo curve, in floats.
-func sizes(bars int) []int { return []int{1, 10, 100, 1_000, 10_000, bars} }
+func sizes(bars int) []int {
+	var all []int
+	for n := 1; n < bars && n <= 10_000; n *= 10 {
+		all = append(all, n)
+	}
+	return append(all, bars)
+}
 
 func (s *study) planCurves(boundaries []loadtest.Boundary, work loadtest.Work) {
 	type planned struct {
@@ -402,6 +409,9 @@ func (s *study) planCrossings(boundaries []loadtest.Boundary, work loadtest.Work
 	}
 	for _, b := range boundaries {
 		for _, g := range []loadtest.Granularity{loadtest.Chunky, loadtest.Chatty, loadtest.Preloaded, loadtest.PerBar} {
+			if g == loadtest.Preloaded && work.Dataset == "" {
+				continue // the server has no copy of the series
+			}
 			for _, f := range loadtest.Formats() {
 				// The formats differ most where the series is sent; the rest
 				// of the story is told by the fastest and the usual one.

@@ -6,7 +6,9 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -156,17 +158,19 @@ func server(t *testing.T, spoil func(call int, answer []byte)) []loadtest.Bounda
 	return []loadtest.Boundary{b}
 }
 
+// small is work that takes no time.
+func small() loadtest.Work {
+	return loadtest.Work{Close: gbm42.Close()[:2000], Combos: []kernel.Params{kernel.Expand(6), kernel.Expand(20)}}
+}
+
 func TestAStudyFillsItsTables(t *testing.T) {
-	if testing.Short() {
-		t.Skip("three rounds take some seconds")
-	}
 	python := "python3"
 	if exec.Command(python, "-c", "import numpy").Run() != nil {
 		python = "no-such-python"
 	}
 	var shares []float64
 	r, err := Run(t.Context(), Options{
-		Boundaries: server(t, nil), Quick: true, Python: python, Spawn: &loadtest.Spawn{Command: []string{"false"}},
+		Work: small(), Boundaries: server(t, nil), Quick: true, Python: python, Spawn: &loadtest.Spawn{Command: []string{"false"}},
 		Progress: func(share float64, left time.Duration, what string) { shares = append(shares, share) },
 	})
 	if err != nil {
@@ -208,8 +212,36 @@ func TestAStudyFillsItsTables(t *testing.T) {
 	}
 }
 
+func TestAnInterpreterThatIsOfNoUseLeavesANote(t *testing.T) {
+	leftovers := func() int {
+		found, err := filepath.Glob(filepath.Join(os.TempDir(), "texttax-*.f64"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(found)
+	}
+	t.Setenv("TMPDIR", t.TempDir())
+	for interpreter, script := range map[string]string{
+		"without numpy": "echo 'Traceback' >&2; echo \"ModuleNotFoundError: No module named 'numpy'\" >&2; exit 1",
+		"silent":        "exit 0",
+		"another":       "echo hello; cat > /dev/null",
+	} {
+		path := filepath.Join(t.TempDir(), "python")
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		p, err := startPython(t.Context(), path, small().Close)
+		if p != nil || err == nil || interpreter == "without numpy" && !strings.Contains(err.Error(), "No module named 'numpy'") {
+			t.Errorf("%s: %v", interpreter, err)
+		}
+		if n := leftovers(); n > 0 {
+			t.Errorf("%s: %d files are left", interpreter, n)
+		}
+	}
+}
+
 func TestWrongAnswersFailTheStudy(t *testing.T) {
-	r, err := Run(t.Context(), Options{Boundaries: server(t, func(call int, answer []byte) {
+	r, err := Run(t.Context(), Options{Work: small(), Boundaries: server(t, func(call int, answer []byte) {
 		if call > 500 {
 			answer[len(answer)-1] ^= 1
 		}
@@ -226,7 +258,7 @@ func TestWrongAnswersFailTheStudy(t *testing.T) {
 func TestAnInterruptedStudyKeepsWhatItHas(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	steps := 0
-	r, err := Run(ctx, Options{Boundaries: server(t, nil), Quick: true, Progress: func(float64, time.Duration, string) {
+	r, err := Run(ctx, Options{Work: small(), Boundaries: server(t, nil), Quick: true, Progress: func(float64, time.Duration, string) {
 		if steps++; steps == 15 {
 			cancel()
 		}

@@ -153,7 +153,7 @@ func (t *tables) curves() {
 		line := c.Line()
 		fmt.Fprintf(&b, "%s\t%.2f\t%.2f\t\n", us(line.Floor), line.Slope*1e9, line.GBPerSecond())
 	}
-	fmt.Fprintf(&b, "theirs*: raw\t\t\t\t\t\t%s\t%s\t%.2f\t%.2f\t\n", us(TheirEcho), us(TheirFloor),
+	fmt.Fprintf(&b, "theirs*: raw%s%s\t%s\t%.2f\t%.2f\t\n", strings.Repeat("\t", len(sizes(t.Bars))), us(TheirEcho), us(TheirFloor),
 		(TheirEcho-TheirFloor)/150_000*1e9, Line{Slope: (TheirEcho - TheirFloor) / 150_000}.GBPerSecond())
 	t.print(b.String() + "\n")
 }
