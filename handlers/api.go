@@ -108,9 +108,11 @@ func Labels() middleware.Labels {
 		}
 	}
 	return middleware.Labels{
-		Endpoints:  endpoints,
-		Timed:      map[string][]middleware.Phase{"sweep": middleware.Phases(), "echo": boundary},
-		Formats:    encoding.Names(),
+		Endpoints: endpoints,
+		Timed:     map[string][]middleware.Phase{"sweep": middleware.Phases(), "echo": boundary},
+		Formats:   encoding.Names(),
+		// A request that is refused before its format is known, and a problem.
+		Unnamed:    []middleware.Phase{middleware.Decode, middleware.Encode, middleware.TransitOut},
 		Statuses:   append(Statuses(), middleware.StatusClientGone),
 		Rejections: Reasons(),
 	}

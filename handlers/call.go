@@ -80,6 +80,7 @@ func (a *API) receive(r *http.Request, ex *middleware.Exchange) (*call, error) {
 			return nil, err
 		}
 	}
+	ex.Bars = len(c.request.Close)
 	return c, nil
 }
 

@@ -86,6 +86,7 @@ func newTracked(serve http.HandlerFunc) (http.Handler, *prometheus.Registry) {
 		Endpoints:  map[string]string{"/work": "work", "/quick": "quick"},
 		Timed:      map[string][]Phase{"work": Phases()},
 		Formats:    []string{"json", "octet"},
+		Unnamed:    Phases(),
 		Statuses:   []int{200, 404, 500, StatusClientGone},
 		Rejections: []string{"too-much"},
 	})
