@@ -8,6 +8,7 @@ require (
 	github.com/apache/arrow/go/v17 v17.0.0
 	github.com/go-chi/chi/v5 v5.5.0
 	github.com/google/flatbuffers v24.3.25+incompatible
+	github.com/grafana/grafana-foundation-sdk/go v0.0.22
 	github.com/klauspost/compress v1.20.4
 	github.com/pb33f/go-yaml v0.1.1
 	github.com/pb33f/libopenapi v0.42.4
