@@ -99,8 +99,9 @@ var endpoints = map[string]string{
 	"/metrics":       "metrics",
 }
 
-// Labels returns the closed sets that metric labels come from.
-func Labels() middleware.Labels {
+// Labels returns the closed sets that metric labels come from, for a service
+// that compresses answers as said.
+func Labels(answers Compression) middleware.Labels {
 	var boundary []middleware.Phase
 	for _, p := range middleware.Phases() {
 		if p != middleware.Queue && p != middleware.Compute {
@@ -108,13 +109,20 @@ func Labels() middleware.Labels {
 		}
 	}
 	return middleware.Labels{
-		Endpoints: endpoints,
-		Timed:     map[string][]middleware.Phase{"sweep": middleware.Phases(), "echo": boundary},
-		Formats:   encoding.Names(),
-		// A request that is refused before its format is known, and a problem.
-		Unnamed:    []middleware.Phase{middleware.Decode, middleware.Encode, middleware.TransitOut},
+		Endpoints:  endpoints,
+		Timed:      map[string][]middleware.Phase{"sweep": middleware.Phases(), "echo": boundary},
+		Formats:    encoding.Names(),
 		Statuses:   append(Statuses(), middleware.StatusClientGone),
 		Rejections: Reasons(),
+		Possible: func(format string, p middleware.Phase) bool {
+			switch {
+			case format == middleware.Other: // refused before the format was known, or a problem
+				return p == middleware.Decode || p == middleware.Encode || p == middleware.TransitOut
+			case p == middleware.Compress:
+				return answers.covers(format == encoding.JSON.Name() || format == encoding.JSONStd.Name())
+			}
+			return true
+		},
 	}
 }
 

@@ -58,9 +58,13 @@ type Labels struct {
 	Endpoints  map[string]string  // endpoint by route pattern
 	Timed      map[string][]Phase // endpoints whose requests are split, and the phases they can be in
 	Formats    []string
-	Unnamed    []Phase // phases that requests and answers of no known format can be in
 	Statuses   []int
 	Rejections []string
+
+	// Possible tells which phases requests and answers of a format can be in,
+	// of those that their endpoint has: the others have no series until it turns
+	// out that they can. Nil stands for all.
+	Possible func(format string, p Phase) bool
 }
 
 // statuses is a closed set of codes, with their label values made beforehand.
@@ -79,6 +83,7 @@ type Metrics struct {
 	formats    map[string]bool
 	statuses   statuses
 	phases     map[phaseKey]prometheus.Observer
+	phaseTimes *prometheus.HistogramVec
 	durations  map[string]prometheus.Observer // by endpoint
 	bodies     map[bodyKey]bodyCounters
 	combos     map[combosKey]comboCounters
@@ -134,7 +139,7 @@ func NewMetrics(registry prometheus.Registerer, labels Labels) *Metrics {
 		registry.MustRegister(v)
 		return v
 	}
-	phases := histograms(PhaseMetric, "Time that requests spent in each phase. Format is the request's up to compute, then the answer's.", "endpoint", "format", "phase")
+	m.phaseTimes = histograms(PhaseMetric, "Time that requests spent in each phase. Format is the request's up to compute, then the answer's.", "endpoint", "format", "phase")
 	durations := histograms(DurationMetric, "Time from a request's header to the end of its answer: all phases together.", "endpoint")
 	in := counters(RequestBytesMetric, "Body bytes of requests, as on the wire.", "endpoint", "format")
 	out := counters(ResponseBytesMetric, "Body bytes of answers, as on the wire.", "endpoint", "format")
@@ -148,10 +153,9 @@ func NewMetrics(registry prometheus.Registerer, labels Labels) *Metrics {
 			m.bodies[bodyKey{endpoint, format}] = bodyCounters{
 				in.WithLabelValues(endpoint, format), out.WithLabelValues(endpoint, format), bars.WithLabelValues(endpoint, format)}
 			for _, p := range possible {
-				if format == Other && !slices.Contains(labels.Unnamed, p) {
-					continue
+				if labels.Possible == nil || labels.Possible(format, p) {
+					m.phases[phaseKey{endpoint, format, p}] = m.phaseTimes.WithLabelValues(endpoint, format, p.String())
 				}
-				m.phases[phaseKey{endpoint, format, p}] = phases.WithLabelValues(endpoint, format, p.String())
 			}
 		}
 	}
@@ -238,6 +242,8 @@ func (m *Metrics) End(ex *Exchange) {
 		}
 		if o, ok := m.phases[phaseKey{endpoint, format, p}]; ok {
 			o.Observe(spent.Seconds())
+		} else if slices.Contains(m.labels.Timed[endpoint], p) {
+			m.phaseTimes.WithLabelValues(endpoint, format, p.String()).Observe(spent.Seconds())
 		}
 	}
 }

@@ -20,6 +20,7 @@ type stack struct {
 	public   http.Handler
 	admin    http.Handler // nil without an address of its own
 	registry *prometheus.Registry
+	metrics  *middleware.Metrics
 }
 
 // newStack joins the packages to a service: the middleware around the routes,
@@ -32,7 +33,7 @@ func newStack(config handlers.Config, separateAdmin bool) *stack {
 	middleware.RegisterState(registry, api.State(), map[string]string{
 		"version": b.Version, "revision": b.Revision, "goversion": b.Go, "kernel": b.Kernel,
 	})
-	metrics := middleware.NewMetrics(registry, handlers.Labels())
+	metrics := middleware.NewMetrics(registry, handlers.Labels(config.Compression))
 	requestLog := middleware.NewRequestLog(config.Log, handlers.QuietRoutes...)
 	newRouter := func() *chi.Mux {
 		r := chi.NewRouter()
@@ -52,7 +53,7 @@ func newStack(config handlers.Config, separateAdmin bool) *stack {
 
 	public := newRouter()
 	api.Routes(public)
-	s := &stack{public: public, registry: registry}
+	s := &stack{public: public, registry: registry, metrics: metrics}
 	if !separateAdmin {
 		api.Operations(public, exposition)
 		return s
