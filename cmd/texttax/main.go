@@ -47,8 +47,9 @@ func exitStatus(err error) int {
 }
 
 type commandLine struct {
-	Serve   serveCommand     `cmd:"" help:"Serve sweeps and echoes over HTTP, and the metrics of their phases."`
-	Version kong.VersionFlag `help:"Print the version and exit." env:"-"`
+	Serve       serveCommand       `cmd:"" help:"Serve sweeps and echoes over HTTP, and the metrics of their phases."`
+	Healthcheck healthcheckCommand `cmd:"" help:"Ask a server whether it is ready, and exit with 0 if it is."`
+	Version     kong.VersionFlag   `help:"Print the version and exit." env:"-"`
 }
 
 const description = `texttax runs backtest parameter sweeps behind a REST boundary in four body formats (JSON, MessagePack, Arrow, raw octets) and shows, request by request, what the boundary costs.
