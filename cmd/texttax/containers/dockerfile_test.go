@@ -154,6 +154,17 @@ func inContainer(t *testing.T, i image, scratch string, args ...string) *exec.Cm
 	}
 }
 
+// freeAddress is one that nobody listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
 func TestTheBinaryOfTheImageServesInAnEmptyRootAndChecksItself(t *testing.T) {
 	i := readDockerfile(t)
 	scratch := build(t)
@@ -173,14 +184,7 @@ func TestTheBinaryOfTheImageServesInAnEmptyRootAndChecksItself(t *testing.T) {
 	for from, args := range map[string][]string{
 		"Dockerfile": command[*instructions.CmdCommand](t, i).CmdLine, "docker-compose.yml": load(t).Services["texttax"].Command,
 	} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		address := l.Addr().String()
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		address := freeAddress(t)
 		args = slices.Clone(args)
 		port := slices.Index(args, ":8080")
 		if port < 0 {
