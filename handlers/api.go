@@ -97,6 +97,7 @@ var endpoints = map[string]string{
 	"/healthz":       "healthz",
 	"/readyz":        "readyz",
 	"/metrics":       "metrics",
+	"/live":          "live",
 }
 
 // Labels returns the closed sets that metric labels come from, for a service
@@ -142,12 +143,13 @@ func (a *API) Routes(r chi.Router) {
 	a.refusals(r)
 }
 
-// Operations adds the routes that operators need to r: health, readiness, and
-// the metrics. They can be served on another address than the rest.
+// Operations adds the routes that operators need to r: health, readiness, the
+// metrics, and the live page that draws them. They can be served on another address than the rest.
 func (a *API) Operations(r chi.Router, metrics http.Handler) {
 	get(r, "/healthz", healthz)
 	get(r, "/readyz", a.readyz)
 	get(r, "/metrics", metrics.ServeHTTP)
+	get(r, "/live", serveLive)
 	a.refusals(r)
 }
 

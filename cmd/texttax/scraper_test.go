@@ -3,11 +3,9 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"math"
-	"net"
 	"net/url"
 	"os"
 	"os/exec"
@@ -27,17 +25,6 @@ import (
 type scraper struct{ url string }
 
 const scrapeInterval = 250 * time.Millisecond
-
-// freeAddress is one that nobody listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
 
 func startPrometheus(t *testing.T, targets map[string]string, flags ...string) *scraper {
 	t.Helper()
@@ -103,16 +90,6 @@ func startPrometheus(t *testing.T, targets map[string]string, flags ...string) *
 		return r.StatusCode == 200
 	})
 	return p
-}
-
-// eventually waits until something is so.
-func eventually(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for began := time.Now(); !is(); time.Sleep(50 * time.Millisecond) {
-		if time.Since(began) > time.Minute {
-			t.Fatalf("a minute has passed, and it is not so that %s", what)
-		}
-	}
 }
 
 // api asks Prometheus's API, and reads its data.
@@ -350,31 +327,4 @@ func (p *scraper) panel(t *testing.T, title string, interval time.Duration) []ma
 		t.Fatalf("there is no panel %q", title)
 	}
 	return all
-}
-
-// serveAt runs the program as a process of its own, and returns how to kill it.
-func serveAt(t *testing.T, address string) (kill func()) {
-	t.Helper()
-	server := exec.Command(os.Args[0], "serve", "--listen", address, "--log-level", "error")
-	server.Env = append(os.Environ(), benchServer+"=texttax")
-	stdout, err := server.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	killed := false
-	kill = func() {
-		if !killed {
-			killed = true
-			_ = server.Process.Kill()
-			_ = server.Wait()
-		}
-	}
-	t.Cleanup(kill)
-	if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
-		t.Fatalf("%q: %v", line, err)
-	}
-	return kill
 }

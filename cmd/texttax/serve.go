@@ -20,7 +20,7 @@ import (
 
 type serveCommand struct {
 	Listen      []string `default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address to serve on; may be given several times. Port 0 takes a free port; the address is printed. Default: ${default}."`
-	AdminListen string   `placeholder:"HOST:PORT" help:"Serve /metrics, /healthz, /readyz and /debug/pprof/ on this address instead. Without it there is no pprof."`
+	AdminListen string   `placeholder:"HOST:PORT" help:"Serve /metrics, /live, /healthz, /readyz and /debug/pprof/ on this address instead. Without it there is no pprof."`
 
 	BodyMax   size  `default:"64MiB" help:"Largest body, on the wire and once its content encoding is undone."`
 	BarsMax   int   `default:"10000000" help:"Longest series, in bars."`
@@ -59,7 +59,7 @@ func (s *size) UnmarshalText(text []byte) error {
 
 // Help is shown by texttax serve --help.
 func (*serveCommand) Help() string {
-	return `Routes: POST /sweep and /echo; GET /datasets, /datasets/ID, /metrics, /healthz, /readyz, /version, /openapi.yaml and / (a short guide).
+	return `Routes: POST /sweep and /echo; GET /datasets, /datasets/ID, /metrics, /live (the metrics, drawn), /healthz, /readyz, /version, /openapi.yaml and / (a short guide).
 
 Body formats, chosen by Content-Type and Accept: application/json, application/vnd.msgpack, application/vnd.apache.arrow.stream, application/octet-stream.
 
