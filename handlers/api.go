@@ -114,10 +114,12 @@ var endpoints = map[string]string{
 	"/healthz":       "healthz",
 	"/readyz":        "readyz",
 	"/metrics":       "metrics",
+	"/live":          "live",
 }
 
-// Labels returns the closed sets that metric labels come from.
-func Labels() middleware.Labels {
+// Labels returns the closed sets that metric labels come from, for a service
+// that compresses answers as said.
+func Labels(answers Compression) middleware.Labels {
 	var boundary []middleware.Phase
 	for _, p := range middleware.Phases() {
 		if p != middleware.Queue && p != middleware.Compute {
@@ -141,6 +143,15 @@ func Labels() middleware.Labels {
 		Only:       map[string][]string{"frame": {encoding.Octet.Name()}},
 		Statuses:   append(Statuses(), middleware.StatusClientGone),
 		Rejections: Reasons(),
+		Possible: func(format string, p middleware.Phase) bool {
+			switch {
+			case format == middleware.Other: // refused before the format was known, or a problem
+				return p == middleware.Decode || p == middleware.Encode || p == middleware.TransitOut
+			case p == middleware.Compress:
+				return answers.covers(format == encoding.JSON.Name() || format == encoding.JSONStd.Name())
+			}
+			return true
+		},
 	}
 }
 
@@ -162,12 +173,13 @@ func (a *API) Routes(r chi.Router) {
 	a.refusals(r)
 }
 
-// Operations adds the routes that operators need to r: health, readiness, and
-// the metrics. They can be served on another address than the rest.
+// Operations adds the routes that operators need to r: health, readiness, the
+// metrics, and the live page that draws them. They can be served on another address than the rest.
 func (a *API) Operations(r chi.Router, metrics http.Handler) {
 	get(r, "/healthz", healthz)
 	get(r, "/readyz", a.readyz)
 	get(r, "/metrics", a.Allow(ScopeMetrics, metrics.ServeHTTP))
+	get(r, "/live", serveLive)
 	a.refusals(r)
 }
 

@@ -101,6 +101,7 @@ func (a *API) decode(w http.ResponseWriter, r *http.Request, ex *middleware.Exch
 			return nil, err
 		}
 	}
+	ex.Bars = len(c.request.Close)
 	return c, nil
 }
 

@@ -51,7 +51,8 @@ func homeFor(host string) *homePage {
 			{Name: "DELETE /datasets/{id}", Text: "forgets a dataset"},
 			{Name: "GET /openapi.yaml", Text: "describes all of this precisely"},
 			{Name: "GET /version", Text: "tells which program this is"},
-			{Name: "GET /metrics", Text: "has the metrics for Prometheus; it and the next two may be on an address of their own"},
+			{Name: "GET /metrics", Text: "has the metrics for Prometheus; it and the next three may be on an address of their own"},
+			{Name: "GET /live", Text: "shows in a browser where the time of requests goes, as it goes"},
 			{Name: "GET /healthz", Text: "says that the process lives"},
 			{Name: "GET /readyz", Text: "says whether the service takes requests"},
 		},
@@ -124,16 +125,16 @@ var (
 	// homePolicy lets the page's one style sheet in, known by its hash, and
 	// nothing else.
 	homePolicy = sync.OnceValue(func() string {
-		return "default-src 'none'; style-src '" + styleHash(homeHTML) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+		return "default-src 'none'; style-src '" + elementHash(homeHTML, "style") + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 	})
 )
 
-// styleHash is the source expression of Content-Security-Policy for the text
-// of the page's style element.
-func styleHash(page string) string {
-	_, style, _ := strings.Cut(page, "<style>")
-	style, _, _ = strings.Cut(style, "</style>")
-	sum := sha256.Sum256([]byte(style))
+// elementHash is the source expression of Content-Security-Policy for the text
+// of the page's one style or script element.
+func elementHash(page, name string) string {
+	_, text, _ := strings.Cut(page, "<"+name+">")
+	text, _, _ = strings.Cut(text, "</"+name+">")
+	sum := sha256.Sum256([]byte(text))
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 

@@ -379,6 +379,7 @@ func TestAnswersAreAsTheOpenAPIDocumentSays(t *testing.T) {
 		{"document", "GET", "/openapi.yaml", "", "", ""},
 		{"health", "GET", "/healthz", "", "", ""},
 		{"readiness", "GET", "/readyz", "", "", ""},
+		{"live page", "GET", "/live", "", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := request(t, c.method, base+c.path, c.body)

@@ -54,6 +54,7 @@ func (a *API) sweep(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 
+	ex.Combos = len(p.combos)
 	ex.Clock.Enter(middleware.Encode)
 	answer, err := c.answer.AppendResults(c.out.empty(), &c.results)
 	if err != nil {

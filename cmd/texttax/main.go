@@ -50,12 +50,13 @@ func exitStatus(err error) int {
 }
 
 type commandLine struct {
-	Serve   serveCommand     `cmd:"" help:"Serve sweeps and echoes over HTTP, and the metrics of their phases."`
-	Sweep   sweepCommand     `cmd:"" help:"Run one sweep over a file, a built-in series or a frame from standard input."`
-	Load    loadCommand      `cmd:"" help:"Send sustained load to a server, and tell where its time goes."`
-	Compare compareCommand   `cmd:"" help:"Study on this machine what text, boundary and work cost."`
-	Report  reportCommand    `cmd:"" help:"Compare two results of load or of compare."`
-	Version kong.VersionFlag `help:"Print the version and exit." env:"-"`
+	Serve       serveCommand       `cmd:"" help:"Serve sweeps and echoes over HTTP, and the metrics of their phases."`
+	Sweep       sweepCommand       `cmd:"" help:"Run one sweep over a file, a built-in series or a frame from standard input."`
+	Load        loadCommand        `cmd:"" help:"Send sustained load to a server, and tell where its time goes."`
+	Compare     compareCommand     `cmd:"" help:"Study on this machine what text, boundary and work cost."`
+	Report      reportCommand      `cmd:"" help:"Compare two results of load or of compare."`
+	Healthcheck healthcheckCommand `cmd:"" help:"Ask a server whether it is ready, and exit with 0 if it is."`
+	Version     kong.VersionFlag   `help:"Print the version and exit." env:"-"`
 }
 
 const description = `texttax runs backtest parameter sweeps behind a REST boundary in four body formats (JSON, MessagePack, Arrow, raw octets) and shows, request by request, what the boundary costs.

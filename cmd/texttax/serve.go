@@ -24,7 +24,7 @@ import (
 
 type serveCommand struct {
 	Listen      []address  `default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Address to serve on, HOST:PORT or unix:PATH; may be given several times. Port 0 takes a free port; the address is printed. Default: ${default}."`
-	AdminListen address    `placeholder:"ADDRESS" help:"Serve /metrics, /healthz, /readyz and /debug/pprof/ on this address instead. Without it there is no pprof."`
+	AdminListen address    `placeholder:"ADDRESS" help:"Serve /metrics, /live, /healthz, /readyz and /debug/pprof/ on this address instead. Without it there is no pprof."`
 	FrameListen []address  `placeholder:"ADDRESS" help:"Address to serve the frame protocol on, unix:PATH, tcp:HOST:PORT or shm:PATH (rings in shared memory, offered on a socket); may be given several times."`
 	SocketMode  socketMode `default:"0600" placeholder:"MODE" help:"Permissions of the files of Unix sockets: who may connect. Default: ${default}."`
 
@@ -76,7 +76,7 @@ func (s *size) UnmarshalText(text []byte) error {
 
 // Help is shown by texttax serve --help.
 func (*serveCommand) Help() string {
-	return `Routes: POST /sweep and /echo; GET /datasets; GET, PUT and DELETE /datasets/ID; GET /metrics, /healthz, /readyz, /version, /openapi.yaml and / (a short guide).
+	return `Routes: POST /sweep and /echo; GET /datasets; GET, PUT and DELETE /datasets/ID; GET /metrics, /live (the metrics, drawn), /healthz, /readyz, /version, /openapi.yaml and / (a short guide).
 
 Body formats, chosen by Content-Type and Accept: application/json, application/vnd.msgpack, application/vnd.apache.arrow.stream, application/octet-stream.
 

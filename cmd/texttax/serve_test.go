@@ -191,7 +191,7 @@ func TestSeveralAddressesServeTheSame(t *testing.T) {
 
 func TestAnAdminAddressTakesTheOperationsAway(t *testing.T) {
 	s := start(t, "--admin-listen", "127.0.0.1:0")
-	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/debug/pprof/"} {
+	for _, path := range []string{"/metrics", "/live", "/healthz", "/readyz", "/debug/pprof/"} {
 		if r := ask(t, "GET", s.admin+path, nil); r.status != 200 {
 			t.Errorf("%s on the admin address: %d", path, r.status)
 		}

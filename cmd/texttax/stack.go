@@ -24,6 +24,7 @@ type stack struct {
 	admin    http.Handler // nil without an address of its own
 	frames   func(handlers.FrameTimeouts) *handlers.FrameServer
 	registry *prometheus.Registry
+	metrics  *middleware.Metrics
 }
 
 // newStack joins the packages to a service: the middleware around the routes,
@@ -39,7 +40,7 @@ func newStack(config handlers.Config, guards *guards, separateAdmin bool) *stack
 	middleware.RegisterState(registry, api.State(), map[string]string{
 		"version": b.Version, "revision": b.Revision, "goversion": b.Go, "kernel": b.Kernel,
 	})
-	metrics := middleware.NewMetrics(registry, handlers.Labels())
+	metrics := middleware.NewMetrics(registry, handlers.Labels(config.Compression))
 	requestLog := middleware.NewRequestLog(config.Log, handlers.QuietRoutes...)
 	newRouter := func() *chi.Mux {
 		r := chi.NewRouter()
@@ -74,7 +75,7 @@ func newStack(config handlers.Config, guards *guards, separateAdmin bool) *stack
 
 	public := newRouter()
 	api.Routes(public)
-	s := &stack{public: public, registry: registry}
+	s := &stack{public: public, registry: registry, metrics: metrics}
 	s.frames = func(t handlers.FrameTimeouts) *handlers.FrameServer { return api.NewFrameServer(metrics, t) }
 	if !separateAdmin {
 		api.Operations(public, exposition)
