@@ -18,4 +18,4 @@ USER 65532:65532
 EXPOSE 8080
 HEALTHCHECK --interval=10s --timeout=5s --start-period=5s --retries=3 CMD ["/texttax", "healthcheck"]
 ENTRYPOINT ["/texttax"]
-CMD ["serve", "--listen", ":8080", "--log-format", "json"]
+CMD ["serve", "--listen", ":8080", "--insecure-bind", "--log-format", "json"]

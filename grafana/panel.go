@@ -82,9 +82,9 @@ func limited(p *timeseries.PanelBuilder, levels ...level) *timeseries.PanelBuild
 		ThresholdsStyle(common.NewGraphThresholdsStyleConfigBuilder().Mode(common.GraphThresholdsStyleModeDashed))
 }
 
-// phaseColors tells the phases apart in every panel: the tax is red, the
+// PhaseColors tell the phases apart in every panel: the tax is red, the
 // kernel green, the wire blue.
-var phaseColors = map[middleware.Phase]string{
+var PhaseColors = map[middleware.Phase]string{
 	middleware.TransitIn:  "#8ab8ff",
 	middleware.Decompress: "#b877d9",
 	middleware.Decode:     "#e02f44",

@@ -83,7 +83,7 @@ func phasesNow() *barchart.PanelBuilder {
 		Legend(common.NewVizLegendOptionsBuilder().ShowLegend(true).DisplayMode(common.LegendDisplayModeList).Placement(common.LegendPlacementBottom)).
 		Thresholds(thresholds())
 	for _, phase := range middleware.Phases() {
-		p.OverrideByName(phase.String(), color(phaseColors[phase]))
+		p.OverrideByName(phase.String(), color(PhaseColors[phase]))
 	}
 	return p
 }
@@ -106,7 +106,7 @@ func phasesOverTime() *timeseries.PanelBuilder {
 		Span(8).FillOpacity(70).LineWidth(0).
 		Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModeNormal))
 	for _, phase := range middleware.Phases() {
-		p.OverrideByName(phase.String(), color(phaseColors[phase]))
+		p.OverrideByName(phase.String(), color(PhaseColors[phase]))
 	}
 	return p
 }

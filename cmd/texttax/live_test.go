@@ -68,9 +68,9 @@ func openBrowser(t *testing.T) *browser {
 			b.complaints = append(b.complaints, fmt.Sprint(e.Type))
 		}
 	}))
-	command(t, b, network.Enable, network.EnableParams{})
-	command(t, b, log.Enable, cdp.Empty{})
-	command(t, b, runtime.Enable, cdp.Empty{})
+	instruct(t, b, network.Enable, network.EnableParams{})
+	instruct(t, b, log.Enable, cdp.Empty{})
+	instruct(t, b, runtime.Enable, cdp.Empty{})
 	return b
 }
 
@@ -91,8 +91,8 @@ func perform[T any](t *testing.T, b *browser, action chromedp.Action[T]) T {
 	return v
 }
 
-// command sends a command of the DevTools protocol.
-func command[P, R any](t *testing.T, b *browser, c cdp.Command[P, R], params P) {
+// instruct sends a command of the DevTools protocol.
+func instruct[P, R any](t *testing.T, b *browser, c cdp.Command[P, R], params P) {
 	t.Helper()
 	perform(t, b, func(ctx context.Context, target *chromedp.Target) (R, error) {
 		return cdp.Call(ctx, target, c, params)
@@ -312,7 +312,7 @@ func (b *browser) keyboard(t *testing.T, d *driver) {
 func (b *browser) colors(t *testing.T) {
 	t.Helper()
 	for scheme, page := range map[string]string{"light": "rgb(255, 255, 255)", "dark": "rgb(21, 21, 21)"} {
-		command(t, b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		instruct(t, b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
 			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 		if got := value[string](t, b, "getComputedStyle(document.body).backgroundColor"); got != page {
 			t.Errorf("%s: the page is %s", scheme, got)
