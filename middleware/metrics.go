@@ -159,6 +159,9 @@ func NewMetrics(registry prometheus.Registerer, labels Labels) *Metrics {
 		for _, format := range append([]string{Other}, formats...) {
 			m.bodies[bodyKey{endpoint, format}] = bodyCounters{
 				in.WithLabelValues(endpoint, format), out.WithLabelValues(endpoint, format), bars.WithLabelValues(endpoint, format)}
+			if some && format == Other {
+				continue // in no phase is the format unknown
+			}
 			for _, p := range possible {
 				if labels.Possible == nil || labels.Possible(format, p) {
 					m.phases[phaseKey{endpoint, format, p}] = m.phaseTimes.WithLabelValues(endpoint, format, p.String())
