@@ -57,32 +57,36 @@ func (s statuses) label(status int) string {
 // Metrics is an Observer that keeps the Prometheus metrics of all exchanges.
 type Metrics struct {
 	labels     Labels
-	formats    map[string]bool
 	statuses   statuses
-	phases     map[phaseKey]prometheus.Observer
-	bytes      map[bytesKey][2]prometheus.Counter // in and out
+	timed      map[seriesKey]*series
 	requests   *prometheus.CounterVec
+	counted    map[requestKey]prometheus.Counter // of requests, those of timed endpoints
 	rejections map[string]prometheus.Counter
 	inFlight   prometheus.Gauge
 	panics     prometheus.Counter
 }
 
-type phaseKey struct {
-	endpoint, format string
-	phase            Phase
+type seriesKey struct{ endpoint, format string }
+
+// series are those of an endpoint's bodies in one format.
+type series struct {
+	in, out prometheus.Counter
+	phases  [numPhases]prometheus.Observer // nil for those that can't be
 }
 
-type bytesKey struct{ endpoint, format string }
+type requestKey struct {
+	endpoint string
+	status   int
+}
 
 // NewMetrics registers the metrics and makes every known series, at 0. It
 // panics if a metric is already registered: that is a fault of the program.
 func NewMetrics(registry prometheus.Registerer, labels Labels) *Metrics {
 	m := &Metrics{
 		labels:     labels,
-		formats:    map[string]bool{},
 		statuses:   statuses{},
-		phases:     map[phaseKey]prometheus.Observer{},
-		bytes:      map[bytesKey][2]prometheus.Counter{},
+		timed:      map[seriesKey]*series{},
+		counted:    map[requestKey]prometheus.Counter{},
 		rejections: map[string]prometheus.Counter{},
 	}
 	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -101,27 +105,24 @@ func NewMetrics(registry prometheus.Registerer, labels Labels) *Metrics {
 	registry.MustRegister(phases)
 	in := counters(RequestBytesMetric, "Body bytes of requests, as on the wire.", "endpoint", "format")
 	out := counters(ResponseBytesMetric, "Body bytes of answers, as on the wire.", "endpoint", "format")
-	for _, f := range labels.Formats {
-		m.formats[f] = true
-	}
 	for endpoint, possible := range labels.Timed {
 		formats, some := labels.Only[endpoint]
 		if !some {
 			formats = labels.Formats
 		}
 		for _, format := range append([]string{Other}, formats...) {
-			m.bytes[bytesKey{endpoint, format}] = [2]prometheus.Counter{
-				in.WithLabelValues(endpoint, format), out.WithLabelValues(endpoint, format)}
+			v := &series{in: in.WithLabelValues(endpoint, format), out: out.WithLabelValues(endpoint, format)}
 			for _, p := range possible {
-				m.phases[phaseKey{endpoint, format, p}] = phases.WithLabelValues(endpoint, format, p.String())
+				v.phases[p] = phases.WithLabelValues(endpoint, format, p.String())
 			}
+			m.timed[seriesKey{endpoint, format}] = v
 		}
 	}
 	m.requests = counters(RequestsMetric, "Requests by endpoint and status code. Code 499 is a client that went away.", "endpoint", "code")
 	for _, s := range labels.Statuses {
 		m.statuses[s] = strconv.Itoa(s)
 		for endpoint := range labels.Timed {
-			m.requests.WithLabelValues(endpoint, m.statuses[s])
+			m.counted[requestKey{endpoint, s}] = m.requests.WithLabelValues(endpoint, m.statuses[s])
 		}
 	}
 	for _, endpoint := range labels.Endpoints {
@@ -144,28 +145,37 @@ func (m *Metrics) Begin(*Exchange) { m.inFlight.Inc() }
 func (m *Metrics) End(ex *Exchange) {
 	m.inFlight.Dec()
 	endpoint := m.endpoint(ex)
-	m.requests.WithLabelValues(endpoint, m.statuses.label(ex.Status)).Inc()
+	if c, ok := m.counted[requestKey{endpoint, ex.Status}]; ok {
+		c.Inc()
+	} else {
+		m.requests.WithLabelValues(endpoint, m.statuses.label(ex.Status)).Inc()
+	}
 	if ex.Panicked {
 		m.panics.Inc()
 	}
 	if ex.Rejection != "" {
 		m.rejection(ex.Rejection).Inc()
 	}
-	request, answer := m.format(ex.RequestFormat), m.format(ex.AnswerFormat)
-	if b, ok := m.bytes[bytesKey{endpoint, request}]; ok {
-		b[0].Add(float64(ex.BytesIn))
-		m.bytes[bytesKey{endpoint, answer}][1].Add(float64(ex.BytesOut))
+	request := m.series(endpoint, ex.RequestFormat)
+	if request == nil {
+		return
 	}
+	answer := request
+	if ex.AnswerFormat != ex.RequestFormat {
+		answer = m.series(endpoint, ex.AnswerFormat)
+	}
+	request.in.Add(float64(ex.BytesIn))
+	answer.out.Add(float64(ex.BytesOut))
 	for p := range numPhases {
 		spent, entered := ex.Clock.Spent(p)
 		if !entered {
 			continue
 		}
-		format := request
+		of := request
 		if p >= Encode {
-			format = answer
+			of = answer
 		}
-		if o, ok := m.phases[phaseKey{endpoint, format, p}]; ok {
+		if o := of.phases[p]; o != nil {
 			o.Observe(spent.Seconds())
 		}
 	}
@@ -189,11 +199,13 @@ func (m *Metrics) rejection(reason string) prometheus.Counter {
 	return m.rejections[Other]
 }
 
-func (m *Metrics) format(name string) string {
-	if m.formats[name] {
-		return name
+// series returns those of an endpoint and a format, or nil if the endpoint is
+// not timed.
+func (m *Metrics) series(endpoint, format string) *series {
+	if v, ok := m.timed[seriesKey{endpoint, format}]; ok {
+		return v
 	}
-	return Other
+	return m.timed[seriesKey{endpoint, Other}]
 }
 
 // State is read at each scrape.
