@@ -95,7 +95,7 @@ func frame(t testing.TB, op encoding.Op, series []float64, combos ...kernel.Para
 // startFrames starts a server with every transport for frames.
 func startFrames(t testing.TB, args ...string) *server {
 	t.Helper()
-	folder := t.TempDir()
+	folder := socketFolder(t)
 	for _, at := range frameTransports {
 		args = append(args, "--frame-listen", strings.ReplaceAll(at, "FOLDER", folder))
 	}
@@ -460,7 +460,7 @@ func TestFramesThatHaveBegunFinishWhileTheServerDrains(t *testing.T) {
 }
 
 func TestFramesThatDoNotFinishInTimeAreCutOff(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "f")
+	path := filepath.Join(socketFolder(t), "f")
 	p := startProcess(t, buildBinary(t), "--frame-listen", "unix:"+path, "--drain-delay", "0s", "--drain-timeout", "100ms")
 	waitFor(t, "the socket", func() bool { c, err := net.Dial("unix", path); return err == nil && c.Close() == nil })
 	c := dialFrames(t, "unix:"+path)
