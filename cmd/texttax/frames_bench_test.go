@@ -7,13 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"texttax/encoding"
-	"texttax/encoding/ring"
 	"texttax/kernel"
 	"texttax/kernel/gbm42"
 )
@@ -57,11 +55,6 @@ func roundTrip(tb testing.TB, c net.Conn, message, answer []byte) {
 	if _, err := io.ReadFull(c, answer); err != nil {
 		tb.Fatal(err)
 	}
-}
-
-// percentile returns a percentile of the durations, which must be sorted.
-func percentile(sorted []time.Duration, p float64) time.Duration {
-	return sorted[min(len(sorted)-1, int(p*float64(len(sorted))))]
 }
 
 // socketFolder is for sockets, whose paths must be short.
@@ -136,33 +129,6 @@ func BenchmarkFrameEcho(b *testing.B) {
 				b.ReportMetric(float64(with)/float64(without), "ratio")
 			})
 		}
-	}
-}
-
-// BenchmarkSharedMemoryEcho echoes over rings in shared memory, between two
-// processes.
-func BenchmarkSharedMemoryEcho(b *testing.B) {
-	for _, bytes := range bareSizes {
-		b.Run(fmt.Sprintf("bytes=%d", bytes), func(b *testing.B) {
-			path := filepath.Join(socketFolder(b), "ring")
-			startBenchServer(b, "texttax", "--frame-listen", "shm:"+path)
-			conn, err := ring.Dial(b.Context(), path)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer conn.Close()
-			series := gbm42.Close()[:bytes/8]
-			sent, answer := frame(b, encoding.OpEcho, series), make([]byte, 4+bytes)
-			var times []time.Duration
-			for b.Loop() {
-				began := time.Now()
-				roundTrip(b, conn, sent, answer)
-				times = append(times, time.Since(began))
-			}
-			slices.Sort(times)
-			b.ReportMetric(float64(percentile(times, 0.5).Nanoseconds()), "p50-ns")
-			b.ReportMetric(float64(percentile(times, 0.99).Nanoseconds()), "p99-ns")
-		})
 	}
 }
 

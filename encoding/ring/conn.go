@@ -319,9 +319,13 @@ func (r *reader) arrived() bool { return r.shared.tail.Load() != r.tail }
 func (w *writer) freed() bool { return w.shared.head.Load() != w.head }
 
 const (
-	// spinFor is how long a side spins before it sleeps: some times what it
-	// takes to wake a process.
-	spinFor = 50 * time.Microsecond
+	// spinFor is how long a side spins before it sleeps. It must be more than
+	// it takes to wake a peer, 10 to 100 us: or two sides that have once slept
+	// would wait for each other's waking, and sleep at every message from then.
+	spinFor = 200 * time.Microsecond
+	// yieldAfter is how long it keeps its core to itself before that: on a busy
+	// machine the peer may be waiting for this very core.
+	yieldAfter = 4 * time.Microsecond
 	// looks is how many times it looks between two looks at the clock.
 	looks = 64
 )
@@ -329,25 +333,24 @@ const (
 // spinners counts those who spin in this process.
 var spinners atomic.Int32
 
-// mostSpinners leaves a processor to everybody else where there are two. Where
-// there is one, the peer can't get on while we spin.
-func mostSpinners() int32 {
-	if runtime.NumCPU() == 1 {
-		return 0
-	}
-	return max(1, int32(runtime.GOMAXPROCS(0))-1)
-}
+// mostSpinners leaves a processor to everybody else in this process where it
+// has two.
+func mostSpinners() int32 { return max(1, int32(runtime.GOMAXPROCS(0))-1) }
 
 // await returns when there is a reason to look again: the peer has moved, or
 // the connection or its deadline is over, or there is none.
 func (c *Conn) await(moved func() bool, sleeps *atomic.Uint32, bell <-chan struct{}, d *deadline) {
 	if spinners.Add(1) <= c.spinners {
-		for began := time.Now(); time.Since(began) < spinFor && !c.isGone.Load() && !c.isClosed.Load(); {
+		began := time.Now()
+		for spun := time.Duration(0); spun < spinFor && !c.isGone.Load() && !c.isClosed.Load(); spun = time.Since(began) {
 			for range looks {
 				if moved() {
 					spinners.Add(-1)
 					return
 				}
+			}
+			if spun > yieldAfter {
+				_, _, _ = unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 			}
 		}
 	}

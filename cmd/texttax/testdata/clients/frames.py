@@ -8,17 +8,19 @@ import numpy as np
 
 class Frames:
     def __init__(self, path):
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.connect(path)
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(path)
+        self.stream = connection.makefile("rwb")
 
     def call(self, opcode, close, windows):
         body = struct.pack("<BII", opcode, len(close), len(windows))
         body += np.asarray(close, "<f8").tobytes() + np.asarray(windows, "<i8").tobytes()
-        self.socket.sendall(struct.pack("<I", len(body)) + body)
-        return self.receive(struct.unpack("<I", self.receive(4))[0])
+        self.stream.write(struct.pack("<I", len(body)) + body)
+        self.stream.flush()
+        return self.read(struct.unpack("<I", self.read(4))[0])
 
-    def receive(self, length):
-        data = self.socket.recv(length, socket.MSG_WAITALL)
+    def read(self, length):
+        data = self.stream.read(length)
         if len(data) < length:
             raise ConnectionError("the server refused the frame; its log says why")
         return data

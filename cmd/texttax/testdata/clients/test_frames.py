@@ -45,25 +45,29 @@ def test_an_echo_gives_every_bit_back(frames, gbm42, bars):
 def test_frames_may_be_sent_ahead(path, gbm42):
     frames = Frames(path)
     bodies = [wire.frame(1, gbm42[:n]) for n in range(200)]
-    frames.socket.sendall(b"".join(struct.pack("<I", len(b)) + b for b in bodies))
+    for body in bodies:
+        frames.stream.write(struct.pack("<I", len(body)) + body)
+    frames.stream.flush()
     for n in range(200):
-        assert frames.receive(struct.unpack("<I", frames.receive(4))[0]) == gbm42[:n].tobytes()
+        assert frames.read(struct.unpack("<I", frames.read(4))[0]) == gbm42[:n].tobytes()
 
 
 def test_a_refused_frame_closes_the_connection(path):
     frames = Frames(path)
-    with pytest.raises((ConnectionError, struct.error)):
+    with pytest.raises(ConnectionError):
         frames.sweep([100.0, np.nan], [[3, 6, 2, 1, 2, 3]])
     assert len(Frames(path).echo([1.0])) == 1
 
 
 def test_a_client_that_ends_its_sending_half_still_gets_its_replies(path, gbm42, few):
-    frames = Frames(path)
     body = wire.frame(0, gbm42, few.windows)
-    frames.socket.sendall(struct.pack("<I", len(body)) + body)
-    frames.socket.shutdown(socket.SHUT_WR)
-    reply = frames.receive(struct.unpack("<I", frames.receive(4))[0])
-    assert np.frombuffer(reply, "<f8", 5).tolist() == few.want.pnl
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect(path)
+        s.sendall(struct.pack("<I", len(body)) + body)
+        s.shutdown(socket.SHUT_WR)
+        reply = s.makefile("rb").read()
+    assert len(reply) == 4 + 5 * 16
+    assert np.frombuffer(reply, "<f8", 5, 4).tolist() == few.want.pnl
 
 
 def test_a_process_for_each_call_gives_the_same(gbm42, few):
