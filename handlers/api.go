@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 
@@ -41,9 +42,10 @@ const DefaultMemory = 1 << 30
 // DefaultLimits, and so is the Memory; a Queue of 0 lets no request wait.
 type Config struct {
 	Limits      Limits
-	Slots       int   // goroutines in the kernel at a time, GOMAXPROCS at most; < 1 means that
-	Queue       int   // requests that may wait for a slot
-	Memory      int64 // bytes that all bodies in flight may take, with what is made of them
+	Slots       int           // goroutines in the kernel at a time, GOMAXPROCS at most; < 1 means that
+	Queue       int           // requests that may wait for a slot
+	QueueTime   time.Duration // longest that a request may expect to wait for others; 0 is no limit
+	Memory      int64         // bytes that all bodies in flight may take, with what is made of them
 	Deadlines   Deadlines
 	Compression Compression
 	Datasets    *store.Store // nil means one in memory, with the default limit
@@ -83,7 +85,7 @@ func New(config Config) *API {
 	if config.Datasets == nil {
 		config.Datasets = store.New(store.DefaultMax)
 	}
-	return &API{config: config, slots: newSlots(config.Slots, config.Queue), memory: newMemory(cmp.Or(config.Memory, DefaultMemory))}
+	return &API{config: config, slots: newSlots(config.Slots, config.Queue, config.QueueTime), memory: newMemory(cmp.Or(config.Memory, DefaultMemory), config.QueueTime)}
 }
 
 // Limits returns the limits in force.
@@ -166,7 +168,7 @@ func (a *API) Routes(r chi.Router) {
 	get(r, "/datasets", a.Allow(scopeSweep, a.route(a.listDatasets)))
 	get(r, "/datasets/{id}", a.Allow(scopeSweep, a.route(a.getDataset)))
 	r.Put("/datasets/{id}", a.Allow(scopeDatasets, a.route(a.putDataset)))
-	r.Delete("/datasets/{id}", a.Allow(scopeDatasets, a.route(a.deleteDataset)))
+	r.Delete("/datasets/{id}", a.Allow(scopeDatasets, bodiless(a.route(a.deleteDataset))))
 	get(r, "/openapi.yaml", serveOpenAPI)
 	get(r, "/version", a.version)
 	get(r, "/", a.route(a.home))
@@ -184,8 +186,8 @@ func (a *API) Operations(r chi.Router, metrics http.Handler) {
 }
 
 func get(r chi.Router, pattern string, h http.HandlerFunc) {
-	r.Get(pattern, h)
-	r.Head(pattern, h)
+	r.Get(pattern, bodiless(h))
+	r.Head(pattern, bodiless(h))
 }
 
 // refusals makes r refuse unknown paths and methods with problems.

@@ -87,21 +87,26 @@ func requestCodec(r *http.Request, ex *middleware.Exchange) (encoding.Codec, err
 // decode reads and decodes the body.
 func (a *API) decode(w http.ResponseWriter, r *http.Request, ex *middleware.Exchange, codec encoding.Codec) (*call, error) {
 	c := calls.Get().(*call)
+	kept := false
+	defer func() {
+		if !kept { // after a panic too, or the memory reserved for it would be lost
+			c.release()
+		}
+	}()
 	c.in, c.out = newBuffer(smallestBuffer), newBuffer(smallestBuffer)
 	c.request.Reset(encoding.Limits{Bars: a.config.Limits.Bars, Combos: a.config.Limits.Combos})
 	c.reserved.memory = a.memory
 	if err := a.readBody(w, r, ex, codec, c); err != nil {
-		c.release()
 		return nil, err
 	}
 	ex.Clock.Enter(middleware.Decode)
 	if len(c.in.bytes) > 0 || codec == encoding.Octet {
 		if err := codec.Decode(c.in.bytes, &c.request); err != nil {
-			c.release()
 			return nil, err
 		}
 	}
 	ex.Bars = len(c.request.Close)
+	kept = true
 	return c, nil
 }
 

@@ -265,6 +265,9 @@ func (c *frameConn) cutOff() {
 // serve answers one frame after the other, so that the replies come in order.
 func (c *frameConn) serve() {
 	defer func() {
+		if cause := recover(); cause != nil {
+			c.panicked(cause)
+		}
 		c.buffer.release()
 		s := c.server
 		s.mu.Lock()
@@ -278,6 +281,17 @@ func (c *frameConn) serve() {
 			return
 		}
 	}
+	_ = c.conn.Close()
+}
+
+// panicked notes a panic outside of a frame. One within is seen to by frame.
+func (c *frameConn) panicked(cause any) {
+	c.log.Error("panic", "frames", c.count, "cause", cause, "stack", string(debug.Stack()))
+	ex := &middleware.Exchange{Route: frameRoute, Panicked: true, Rejection: string(internal), Status: reasons[internal].status}
+	ex.Clock.Start(middleware.TransitIn)
+	c.server.observer.Begin(ex)
+	ex.Clock.Stop()
+	c.server.observer.End(ex)
 	_ = c.conn.Close()
 }
 
@@ -398,21 +412,25 @@ func (c *frameConn) sweep(k *call) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, release := c.watched()
-	if limit := c.server.api.config.Deadlines.Request; limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, limit, errDeadline)
-		defer cancel()
-	}
-	err = c.server.api.run(ctx, &c.exchange, p, &k.results)
-	release()
-	if err != nil {
+	if err := c.compute(k, p); err != nil {
 		return nil, err
 	}
 	c.exchange.Clock.Enter(middleware.Encode)
 	k.out = newBuffer(smallestBuffer)
 	k.out.set(encoding.AppendFrameResults(k.out.empty(), &k.results))
 	return k.out.bytes, nil
+}
+
+// compute runs the plan as long as the peer is there.
+func (c *frameConn) compute(k *call, p plan) error {
+	ctx, release := c.watched()
+	defer release()
+	if limit := c.server.api.config.Deadlines.Request; limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, errDeadline)
+		defer cancel()
+	}
+	return c.server.api.run(ctx, &c.exchange, p, &k.results)
 }
 
 // write hands the reply to the operating system.

@@ -16,6 +16,7 @@ import (
 type memory struct {
 	room     *semaphore.Weighted
 	max      int64
+	patience time.Duration // how long a body waits before it is refused
 	reserved atomic.Int64
 }
 
@@ -26,10 +27,15 @@ const perBodyByte = 8
 // MemoryFor returns the memory that a body of n bytes may take.
 func MemoryFor(n int64) int64 { return n * perBodyByte }
 
-// memoryWait is how long a body waits for memory before it is refused.
-var memoryWait = 5 * time.Second
-
-func newMemory(max int64) *memory { return &memory{room: semaphore.NewWeighted(max), max: max} }
+// newMemory makes a budget of max bytes, for which bodies wait for as long as
+// sweeps do for slots, bound, but for no more than some seconds.
+func newMemory(max int64, bound time.Duration) *memory {
+	const most = 5 * time.Second
+	if bound == 0 {
+		bound = most
+	}
+	return &memory{room: semaphore.NewWeighted(max), max: max, patience: min(bound, most)}
+}
 
 // reservation is the memory that one request has.
 type reservation struct {
@@ -50,7 +56,7 @@ func (r *reservation) grow(ctx context.Context, n int, ex *middleware.Exchange) 
 	}
 	if !m.room.TryAcquire(want) {
 		defer ex.Clock.Enter(ex.Clock.Enter(middleware.Queue))
-		wait, cancel := context.WithTimeout(ctx, memoryWait)
+		wait, cancel := context.WithTimeout(ctx, m.patience)
 		defer cancel()
 		if m.room.Acquire(wait, want) != nil {
 			if ctx.Err() != nil {

@@ -597,8 +597,8 @@ func TestProblemsAreAsTheOpenAPIDocumentSays(t *testing.T) {
 	})
 
 	t.Run(string(memoryFull), func(t *testing.T) {
-		memoryWait = time.Millisecond
-		defer func() { memoryWait = 5 * time.Second }()
+		defer func(d time.Duration) { api.memory.patience = d }(api.memory.patience)
+		api.memory.patience = time.Millisecond
 		if err := api.memory.room.Acquire(t.Context(), api.memory.max); err != nil {
 			t.Fatal(err)
 		}

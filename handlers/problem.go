@@ -206,10 +206,12 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	for _, name := range []string{"Content-Encoding", "Etag"} {
 		header.Del(name)
 	}
-	if why.reason == bodyTooSlow {
-		header.Set("Connection", "close") // the rest of the body is not waited for
-	} else if r.ContentLength != 0 && !ex.BodyRead {
-		leaveBody(w, r, ex)
+	if r.ContentLength != 0 && !ex.BodyRead {
+		// What is too slow, or was never invited, is not waited for.
+		if why.reason == bodyTooSlow || ex.BytesIn == 0 && r.Header.Get("Expect") != "" {
+			header.Set("Connection", "close")
+		}
+		leaveBody(w)
 	}
 	switch why.reason {
 	case unsupportedType, notAcceptable:
@@ -235,18 +237,26 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 // patience is how long net/http may wait for the rest of a body that nobody
-// wants, to keep the connection, before the refusal of it is sent.
+// wants. It does so before or after the answer, even of a connection that it is
+// to close, and without a deadline it would wait for ever.
 const patience = 250 * time.Millisecond
 
-// leaveBody sees to it that a refusal does not wait for the rest of the body.
-func leaveBody(w http.ResponseWriter, r *http.Request, ex *middleware.Exchange) {
-	if ex.BytesIn == 0 && r.Header.Get("Expect") != "" {
-		w.Header().Set("Connection", "close") // the body was never invited
-		return
-	}
+// leaveBody sees to it that nobody waits for the rest of the body.
+func leaveBody(w http.ResponseWriter) {
 	// net/http sets the deadline anew for the next request.
 	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(patience)); err != nil {
 		w.Header().Set("Connection", "close")
+	}
+}
+
+// bodiless is a route that does not look at the request's body, if there is
+// one.
+func bodiless(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			leaveBody(w)
+		}
+		h(w, r)
 	}
 }
 

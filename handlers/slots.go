@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"runtime"
 	"slices"
@@ -11,80 +12,148 @@ import (
 )
 
 // slots bounds the goroutines that run in the kernel, over all requests, and
-// the requests that wait for their turn. Waiters are served in order. A sweep
-// that computes while others wait goes to the end of the queue every now and
-// then, so that a long one does not keep the short ones waiting.
+// the requests that wait for their turn. A sweep that computes while others wait
+// stands aside every now and then, so that a long one does not keep the short
+// ones waiting. Those that wait for their first turn and those that stand aside
+// are two queues, each in order, which are served in turns: many new sweeps do
+// not keep the old ones from their end.
 type slots struct {
 	total int
-	limit int // most requests that may wait for their first turn
+	limit int           // most requests that may wait
+	bound time.Duration // longest that one may expect to wait; 0 is no bound
 
 	mu    sync.Mutex
 	free  int
-	queue []*waiter
-	work  float64 // of the requests that wait for their first turn, in bar-combos
-	speed float64 // bar-combos per second and slot, of late; 0 is unknown
+	queue [2][]*waiter
+	last  int     // queue that was served last
+	turns []*turn // of all requests that are not done
 
-	waiting atomic.Int64 // length of the queue
-	depth   atomic.Int64 // requests among them that wait for their first turn
+	// Work and time of the sweeps of late, in bar-combos and seconds of a slot.
+	did, took float64
+
+	waiting atomic.Int64 // requests in both queues
+	depth   atomic.Int64 // in the first
 }
 
-// quantum is how long a sweep computes before it lets others take turns.
-const quantum = 10 * time.Millisecond
+// The queues.
+const (
+	first = iota // for the first turn
+	aside        // for another turn
+)
 
-// waiter is a place in the queue.
+const (
+	// quantum is how long a sweep computes before it lets others take turns.
+	quantum = 10 * time.Millisecond
+	// overhead is what the smallest sweep costs, in bar-combos.
+	overhead = 20_000
+	// guess is the speed of a slot as long as nothing is known, in bar-combos
+	// per second.
+	guess = 1e9
+)
+
+// waiter is a place in a queue.
 type waiter struct {
 	least, most int // slots to be got
 	got         int
 	granted     chan struct{} // closed once they are
 }
 
-// turn is the slots that one request has.
+// turn is the slots that one request has, or waits for.
 type turn struct {
 	slots *slots
 	work  float64
 	// These are guarded by slots.mu.
+	place int // among the turns
 	held  int
 	since time.Time     // the last grant
 	spent time.Duration // of all slots until then
 	away  time.Duration // time in which the request had no slot at all
 }
 
-// newSlots makes slots for n goroutines and a queue of at most limit requests.
-// n < 1 means GOMAXPROCS, and so does more: it could not compute any faster.
-func newSlots(n, limit int) *slots {
+// newSlots makes slots for n goroutines and a queue of at most limit requests,
+// none of which has to expect to wait for longer than bound. n < 1 means
+// GOMAXPROCS, and so does more: it could not compute any faster.
+func newSlots(n, limit int, bound time.Duration) *slots {
 	if most := runtime.GOMAXPROCS(0); n < 1 || n > most {
 		n = most
 	}
-	return &slots{total: n, free: n, limit: limit}
+	return &slots{total: n, free: n, limit: limit, bound: bound}
 }
 
 // acquire waits for a slot, and takes up to want in all where more are free, so
 // that a lone sweep uses every core. The turn must be released. A full queue is
 // a refusal at once. work is how much is to be done, in bar-combos.
 func (s *slots) acquire(ctx context.Context, want int, work int64) (*turn, error) {
-	t := &turn{slots: s, work: float64(work)}
+	t := &turn{slots: s, work: float64(work) + overhead}
 	s.mu.Lock()
-	if len(s.queue) == 0 && s.free > 0 {
+	if s.waiting.Load() == 0 && s.free > 0 {
+		s.enter(t)
 		t.take(min(want, s.free))
 		s.mu.Unlock()
 		return t, nil
 	}
-	if int(s.depth.Load()) >= s.limit {
+	if why := s.full(t); why != "" {
 		after := s.retryAfter()
 		s.mu.Unlock()
-		return nil, &refusal{reason: queueFull, index: -1, retryAfter: after, detail: "too many requests wait for a compute slot; try again later"}
+		return nil, &refusal{reason: queueFull, index: -1, retryAfter: after, detail: why + "; try again later"}
 	}
+	s.enter(t)
 	s.depth.Add(1)
-	s.work += t.work
-	w := s.enqueue(1, want)
+	w := s.enqueue(first, 1, want)
 	s.mu.Unlock()
 	err := s.await(ctx, w, t)
-	s.mu.Lock()
 	s.depth.Add(-1)
-	s.work -= t.work
-	s.mu.Unlock()
+	if err != nil {
+		s.mu.Lock()
+		s.leave(t)
+		s.mu.Unlock()
+	}
 	return t, err
 }
+
+// full says why no further request may wait; "" if it may.
+func (s *slots) full(t *turn) string {
+	if int(s.waiting.Load()) >= s.limit {
+		return "too many requests wait for a compute slot"
+	}
+	// Since sweeps take turns, each of the others delays this one by what it
+	// has to compute, but by no more than this one has. What they have computed
+	// already does not count in favour: more will have come by then.
+	delay := 0.0
+	for _, other := range s.turns {
+		delay += min(other.work, t.work)
+	}
+	if expected := s.seconds(delay); s.bound > 0 && expected > s.bound.Seconds() {
+		return fmt.Sprintf("other sweeps would keep this one waiting for about %.0f s, and %v is the limit", expected, s.bound)
+	}
+	return ""
+}
+
+// enter makes t one of the turns.
+func (s *slots) enter(t *turn) {
+	t.place = len(s.turns)
+	s.turns = append(s.turns, t)
+}
+
+// leave takes t off the turns.
+func (s *slots) leave(t *turn) {
+	last := len(s.turns) - 1
+	s.turns[t.place] = s.turns[last]
+	s.turns[t.place].place = t.place
+	s.turns[last] = nil
+	s.turns = s.turns[:last]
+}
+
+// speed is how many bar-combos a slot computes in a second.
+func (s *slots) speed() float64 {
+	if s.took == 0 {
+		return guess
+	}
+	return s.did / s.took
+}
+
+// seconds is how long all slots together take for the work.
+func (s *slots) seconds(work float64) float64 { return work / (s.speed() * float64(s.total)) }
 
 // take gives the turn n free slots.
 func (t *turn) take(n int) {
@@ -102,18 +171,26 @@ func (t *turn) drop(n int) {
 	t.slots.free += n
 }
 
-func (s *slots) enqueue(least, most int) *waiter {
+func (s *slots) enqueue(queue, least, most int) *waiter {
 	w := &waiter{least: least, most: most, granted: make(chan struct{})}
-	s.queue = append(s.queue, w)
+	s.queue[queue] = append(s.queue[queue], w)
 	s.waiting.Add(1)
 	return w
 }
 
-// grant gives free slots to those who wait, in their order.
+// grant gives free slots to those who wait.
 func (s *slots) grant() {
-	for len(s.queue) > 0 && s.free >= s.queue[0].least {
-		w := s.queue[0]
-		s.queue = slices.Delete(s.queue, 0, 1)
+	for {
+		next := first + aside - s.last
+		if len(s.queue[next]) == 0 {
+			next = s.last
+		}
+		if len(s.queue[next]) == 0 || s.free < s.queue[next][0].least {
+			return
+		}
+		w := s.queue[next][0]
+		s.queue[next] = slices.Delete(s.queue[next], 0, 1)
+		s.last = next
 		s.waiting.Add(-1)
 		w.got = min(w.most, s.free)
 		s.free -= w.got
@@ -129,11 +206,13 @@ func (s *slots) await(ctx context.Context, w *waiter, t *turn) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i := slices.Index(s.queue, w); i >= 0 { // so the context has ended
-		s.queue = slices.Delete(s.queue, i, i+1)
-		s.waiting.Add(-1)
-		s.grant() // who is behind may want less
-		return ended(ctx)
+	for q, queue := range s.queue {
+		if i := slices.Index(queue, w); i >= 0 { // so the context has ended
+			s.queue[q] = slices.Delete(queue, i, i+1)
+			s.waiting.Add(-1)
+			s.grant() // who is behind may want less
+			return ended(ctx)
+		}
 	}
 	s.free += w.got
 	t.take(w.got)
@@ -149,14 +228,15 @@ func (t *turn) yield(ctx context.Context, n int) {
 		return
 	}
 	s.mu.Lock()
-	if len(s.queue) == 0 || time.Since(t.since) < quantum {
+	if s.waiting.Load() == 0 || time.Since(t.since) < quantum {
 		s.mu.Unlock()
 		return
 	}
 	began := time.Now()
 	t.drop(n)
 	alone := t.held == 0
-	w := s.enqueue(n, n)
+	s.grant() // to the others, before this one waits beside them
+	w := s.enqueue(aside, n, n)
 	s.grant()
 	s.mu.Unlock()
 	_ = s.await(ctx, w, t) // the sweep itself asks the context
@@ -174,24 +254,24 @@ func (t *turn) release() (away time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.drop(t.held)
-	if seconds := t.spent.Seconds(); seconds > 0 {
-		const memory = 0.9 // of the last ten sweeps or so
-		if s.speed == 0 {
-			s.speed = t.work / seconds
-		}
-		s.speed = memory*s.speed + (1-memory)*t.work/seconds
-	}
+	const memory = 1.0 // second of computing
+	fade := math.Exp(-t.spent.Seconds() / memory)
+	s.did = s.did*fade + t.work
+	s.took = s.took*fade + t.spent.Seconds()
+	s.leave(t)
 	s.grant()
 	return t.away
 }
 
-// retryAfter estimates when the queue will be empty, in whole seconds.
+// retryAfter estimates by when all will be computed that is to be computed now,
+// in whole seconds.
 func (s *slots) retryAfter() int {
 	const most = 60
-	if s.speed == 0 {
-		return 1
+	backlog := 0.0
+	for _, t := range s.turns {
+		backlog += t.work
 	}
-	return int(max(1, min(most, math.Ceil(s.work/(s.speed*float64(s.total))))))
+	return int(max(1, min(most, math.Ceil(s.seconds(backlog)))))
 }
 
 func (s *slots) busy() int {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,11 +13,11 @@ import (
 
 func TestThereAreNoMoreSlotsThanCores(t *testing.T) {
 	for _, n := range []int{-1, 0, math.MaxInt} {
-		if got := newSlots(n, 0).total; got != runtime.GOMAXPROCS(0) {
+		if got := newSlots(n, 0, 0).total; got != runtime.GOMAXPROCS(0) {
 			t.Errorf("%d asked for: %d slots", n, got)
 		}
 	}
-	if got := newSlots(1, 0).total; got != 1 {
+	if got := newSlots(1, 0, 0).total; got != 1 {
 		t.Errorf("1 asked for: %d slots", got)
 	}
 }
@@ -41,7 +42,7 @@ func (s *slots) state(t *testing.T, busy, waiting int) {
 
 func TestALoneRequestGetsAllSlotsAndTheNextOneWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSlots(0, 1)
+		s := newSlots(0, 1, 0)
 		first := mustAcquire(t, s, 100)
 		s.state(t, s.total, 0)
 		done := make(chan *turn)
@@ -62,7 +63,7 @@ func TestALoneRequestGetsAllSlotsAndTheNextOneWaits(t *testing.T) {
 
 func TestAWaiterWhoGoesAwayTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSlots(1, 1)
+		s := newSlots(1, 1, 0)
 		first := mustAcquire(t, s, 1)
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error)
@@ -83,7 +84,7 @@ func TestAWaiterWhoGoesAwayTakesNothing(t *testing.T) {
 
 func TestALongSweepLetsAShortOneThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSlots(0, 10)
+		s := newSlots(0, 10, 0)
 		long := mustAcquire(t, s, s.total)
 		short := make(chan *turn)
 		go func() { short <- mustAcquire(t, s, 1) }()
@@ -112,7 +113,7 @@ func TestALongSweepLetsAShortOneThrough(t *testing.T) {
 
 func TestLongSweepsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSlots(1, 10)
+		s := newSlots(1, 10, 0)
 		const sweeps, steps = 5, 100
 		ends := make(chan time.Duration, sweeps)
 		began := time.Now()
@@ -139,7 +140,7 @@ func TestLongSweepsTakeTurns(t *testing.T) {
 
 func TestAClientWhoGoesWhileItsSweepStandsAsideLeavesNoTrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSlots(0, 10)
+		s := newSlots(0, 10, 0)
 		ctx, cancel := context.WithCancel(t.Context())
 		long, err := s.acquire(ctx, s.total, 1)
 		if err != nil {
@@ -163,7 +164,7 @@ func TestAClientWhoGoesWhileItsSweepStandsAsideLeavesNoTrace(t *testing.T) {
 
 func TestRetryAfterIsTheBacklogOverTheSpeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSlots(1, 20)
+		s := newSlots(1, 20, 0)
 		first := mustAcquire(t, s, 1) // 1e9 bar-combos in a second
 		time.Sleep(time.Second)
 		first.release()
@@ -175,12 +176,118 @@ func TestRetryAfterIsTheBacklogOverTheSpeed(t *testing.T) {
 		synctest.Wait()
 		_, err := s.acquire(t.Context(), 1, 1)
 		var full *refusal
-		if !errors.As(err, &full) || full.retryAfter != 20 {
-			t.Errorf("20 s of work wait: %v, again after %d s", err, full.retryAfter)
+		if !errors.As(err, &full) || full.retryAfter != 21 {
+			t.Errorf("20 s of work wait, and one second is being done: %v, again after %d s", err, full.retryAfter)
 		}
 		cancel()
 		synctest.Wait()
 		busy.release()
+		s.state(t, 0, 0)
+	})
+}
+
+// crowd lets sweeps of the given seconds come one after the other, each of which
+// computes in steps of a millisecond, and returns how long each took, -1 of
+// those that were refused.
+func crowd(t *testing.T, s *slots, every time.Duration, seconds ...float64) []time.Duration {
+	t.Helper()
+	took := make([]time.Duration, len(seconds))
+	var all sync.WaitGroup
+	for i, work := range seconds {
+		all.Go(func() {
+			began := time.Now()
+			turn, err := s.acquire(t.Context(), 1, int64(work*guess))
+			if err != nil {
+				took[i] = -1
+				return
+			}
+			for range int(work * 1000) {
+				time.Sleep(time.Millisecond)
+				turn.yield(t.Context(), 1)
+			}
+			turn.release()
+			took[i] = time.Since(began)
+		})
+		time.Sleep(every)
+	}
+	all.Wait()
+	return took
+}
+
+// At three times of what can be computed the work goes on at full speed, and
+// those that are let in are done within what they were promised.
+func TestAnOverloadIsRefusedEarlyAndTheRestIsDoneInTime(t *testing.T) {
+	const bound = time.Second
+	for name, work := range map[string][]float64{
+		"sweeps of one turn":        {0.005},
+		"sweeps of four turns":      {0.040},
+		"sweeps of 50 turns":        {0.500},
+		"small ones and large ones": {0.002, 0.002, 0.002, 0.002, 0.002, 0.002, 0.002, 0.002, 0.002, 0.100},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSlots(2, 1<<20, bound)
+				mean, sum := 0.0, 0.0
+				for _, w := range work {
+					mean += w / float64(len(work))
+				}
+				var seconds []float64
+				for i := 0; sum < 180; i++ { // of computing, offered within 30 s
+					seconds = append(seconds, work[i%len(work)])
+					sum += seconds[i]
+				}
+				began := time.Now()
+				took := crowd(t, s, time.Duration(mean/6*1e9), seconds...)
+				done, late, most := 0.0, 0, time.Duration(0)
+				for i, d := range took {
+					if d < 0 {
+						continue
+					}
+					done += seconds[i]
+					if most = max(most, d); d > 2*bound {
+						late++
+					}
+				}
+				wall := time.Since(began).Seconds()
+				t.Logf("%d came, %.1f%% of the slots' time was used, the longest took %v, %d were late", len(took), 100*done/wall/2, most, late)
+				if done < 0.95*2*wall {
+					t.Errorf("%.1f s were computed in %.1f s on two slots", done, wall)
+				}
+				if late*100 > len(took) {
+					t.Errorf("%d of %d took longer than %v, up to %v", late, len(took), 2*bound, most)
+				}
+				s.state(t, 0, 0)
+				if len(s.turns) != 0 {
+					t.Errorf("%d turns are left", len(s.turns))
+				}
+			})
+		})
+	}
+}
+
+// A giant that computes is no reason to refuse a small sweep, but one to refuse
+// another giant.
+func TestWhoIsRefusedDependsOnWhatItHasToDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots(1, 10, time.Second)
+		giant, err := s.acquire(t.Context(), 1, 60*guess)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.acquire(t.Context(), 1, 60*guess); toRefusal(err).reason != queueFull || toRefusal(err).retryAfter != 60 {
+			t.Errorf("another giant gets %v", err)
+		}
+		small := make(chan *turn)
+		go func() {
+			turn, err := s.acquire(t.Context(), 1, guess/10)
+			if err != nil {
+				t.Error(err)
+			}
+			small <- turn
+		}()
+		synctest.Wait()
+		giant.release()
+		(<-small).release()
 		s.state(t, 0, 0)
 	})
 }

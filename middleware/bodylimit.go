@@ -33,3 +33,17 @@ func BodyLimit(limit int64, tooLarge http.HandlerFunc) func(http.Handler) http.H
 		})
 	}
 }
+
+// CloseAfterChunks makes the answer to a request in chunks the last of its
+// connection. net/http takes such a request by its chunks even if it has a
+// Content-Length too, and does not tell. A proxy that goes by the length would
+// take what follows for a part of the body, and the server for another request;
+// RFC 9112, section 6.3, has the connection closed.
+func CloseAfterChunks(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
+}

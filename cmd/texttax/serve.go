@@ -30,12 +30,13 @@ type serveCommand struct {
 
 	Security security `embed:"" group:"Security"`
 
-	BodyMax   size  `default:"64MiB" help:"Largest body, on the wire and once its content encoding is undone."`
-	BarsMax   int   `default:"10000000" help:"Longest series, in bars."`
-	CombosMax int   `default:"100000" help:"Most combos of a sweep."`
-	WorkMax   int64 `default:"20000000000" help:"Most work of a sweep, in bars x combos. A combo with windows of more than about 2,000 bars counts for many: half of the terms of its sums."`
-	Slots     int   `default:"0" help:"Goroutines that compute at a time, over all requests; at most one a core, which is what 0 means."`
-	QueueMax  int   `default:"1024" help:"Most requests that wait for a compute slot; beyond it the answer is 503. Sweeps take turns, so that a long one does not keep the short ones waiting."`
+	BodyMax   size          `default:"64MiB" help:"Largest body, on the wire and once its content encoding is undone."`
+	BarsMax   int           `default:"10000000" help:"Longest series, in bars."`
+	CombosMax int           `default:"100000" help:"Most combos of a sweep."`
+	WorkMax   int64         `default:"20000000000" help:"Most work of a sweep, in bars x combos. A combo with windows of more than about 2,000 bars counts for many: half of the terms of its sums."`
+	Slots     int           `default:"0" help:"Goroutines that compute at a time, over all requests; at most one a core, which is what 0 means."`
+	QueueMax  int           `default:"1024" help:"Most requests that wait for a compute slot; beyond it the answer is 503. Sweeps take turns, so that a long one does not keep the short ones waiting."`
+	QueueTime time.Duration `default:"20s" help:"Longest time that a sweep may expect to be kept waiting by others when it comes; beyond it the answer is 503. 0 is no limit."`
 
 	MemoryMax size `default:"0" help:"Memory for the bodies of all requests in flight, at 8 bytes for each of a body. Beyond it bodies wait, and then the answer is 503. Unless GOMEMLIMIT is set, the garbage collector aims to stay within this, --datasets-max and 256 MiB more. 0 means 1GiB, or what one body of --body-max takes if that is more."`
 
@@ -103,8 +104,8 @@ func (c *serveCommand) Validate() error {
 	if c.MemoryMax != 0 && int64(c.MemoryMax) < handlers.MemoryFor(int64(c.BodyMax)) {
 		return fmt.Errorf("--memory-max must be at least %d, which a body of --body-max may take, not %d", handlers.MemoryFor(int64(c.BodyMax)), c.MemoryMax)
 	}
-	if c.RequestTimeout < 0 || c.TransferGrace < 0 || c.TransferRate < 0 {
-		return errors.New("--request-timeout, --transfer-grace and --transfer-rate must not be negative")
+	if c.RequestTimeout < 0 || c.QueueTime < 0 || c.TransferGrace < 0 || c.TransferRate < 0 {
+		return errors.New("--request-timeout, --queue-time, --transfer-grace and --transfer-rate must not be negative")
 	}
 	if slices.ContainsFunc(append(slices.Clone(c.Listen), c.AdminListen), address.isMemory) {
 		return errors.New("HTTP is not served over shared memory: shm: is for --frame-listen")
@@ -147,6 +148,7 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 		Limits:      handlers.Limits{BodyBytes: int64(c.BodyMax), Bars: c.BarsMax, Combos: c.CombosMax, Work: c.WorkMax},
 		Slots:       c.Slots,
 		Queue:       c.QueueMax,
+		QueueTime:   c.QueueTime,
 		Memory:      memory,
 		Deadlines:   handlers.Deadlines{Request: c.RequestTimeout, Grace: c.TransferGrace, Rate: int64(c.TransferRate)},
 		Compression: c.Compress,

@@ -48,6 +48,7 @@ func newStack(config handlers.Config, guards *guards, separateAdmin bool) *stack
 			middleware.Track(metrics, requestLog),
 			middleware.Recover(config.Log, api.Fail),
 			middleware.CloseWhile(func() bool { return config.Ready != nil && !config.Ready() }),
+			middleware.CloseAfterChunks,
 		)
 		if origins := guards.flags.CORSOrigin; len(origins) > 0 {
 			r.Use(cors.New(cors.Options{
