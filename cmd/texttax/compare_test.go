@@ -17,9 +17,6 @@ import (
 func (d *driver) compare(t *testing.T, p *scraper, window time.Duration) {
 	t.Helper()
 	phases := []string{"transit_in", "decode", "queue", "compute", "encode"}
-	// A client may have its answer before the server's write has returned: on a
-	// busy machine the server then waits for a processor.
-	const late = 1.3
 	stacks := p.panel(t, "Where a request's time goes", window)[0]
 	ratios := p.panel(t, "Text tax: times the cost of octets", window)[0]
 	shares := p.panel(t, "Share of the boundary", window)[0]
@@ -50,9 +47,17 @@ func (d *driver) compare(t *testing.T, p *scraper, window time.Duration) {
 				}
 			}
 		}
-		height += stacks[format+" transit_out"]
-		if height > late*meanOf(wall) || height < 0.3*meanOf(wall) {
-			t.Errorf("%s: a request takes %v s in the stack, and its client waits %v s", format, height, meanOf(wall))
+		// The header can't have transit_out: for it the panels and the rules must
+		// agree. It is no part of the client's time: a client may have its answer
+		// before the server's write has returned.
+		out := func(endpoint string) float64 {
+			return means[endpoint+" "+format+" transit_out"] * float64(len(d.wall[endpoint+" "+format]))
+		}
+		if got, want := stacks[format+" transit_out"], (out("echo")+out("sweep"))/float64(len(wall)); !within(got, want, 0.1) || want <= 0 {
+			t.Errorf("transit_out of %s: %v s a request in the stack, %v s by the rules", format, got, want)
+		}
+		if height > meanOf(wall) || height < 0.2*meanOf(wall) {
+			t.Errorf("%s: a request takes %v s in the stack without transit_out, and its client waits %v s", format, height, meanOf(wall))
 		}
 		for _, endpoint := range []string{"echo", "sweep"} {
 			got, want := ratios[endpoint+" "+format], tax(endpoint, format)/tax(endpoint, "octet")
@@ -60,31 +65,37 @@ func (d *driver) compare(t *testing.T, p *scraper, window time.Duration) {
 				t.Errorf("%s at %s: tax ratio %v, %v by the driver", format, endpoint, got, want)
 			}
 		}
-		// The driver does not see transit_out: so the share is between the one
-		// without it, and the one of all that is not computing.
-		compute := total64(d.spent["sweep "+format+" compute"]) + total64(d.spent["sweep "+format+" queue"])
-		least := 0.0
-		for _, phase := range []string{"transit_in", "decode", "encode"} {
-			least += total64(d.spent["sweep "+format+" "+phase])
+		boundary, whole := out("sweep"), out("sweep")
+		for _, phase := range phases {
+			spent := total64(d.spent["sweep "+format+" "+phase])
+			whole += spent
+			if phase != "queue" && phase != "compute" {
+				boundary += spent
+			}
 		}
-		if got, low, high := shares[format], least/(least+compute), 1-compute/(late*total64(d.wall["sweep "+format])); got < 0.99*low || got > 1.01*high {
-			t.Errorf("%s: the boundary's share is %v, not between %v and %v", format, got, low, high)
+		if got := shares[format]; !within(got, boundary/whole, 0.1) {
+			t.Errorf("%s: the boundary's share is %v, not %v", format, got, boundary/whole)
 		}
 		if got, want := perBar[format], d.sent[format][0]/d.sent[format][1]; !within(got, want, 0.01) {
 			t.Errorf("%s: %v bytes a bar, %v by the driver", format, got, want)
 		}
-		client, server := transits[1][format], transits[0][format]
-		if server > client+(late-1)*meanOf(wall) {
-			t.Errorf("%s: transit is %v s by the server, and by the client, who sees all of it, %v s", format, server, client)
+		if got, want := transits[1][format], meanOf(d.transits[format]); !within(got, want, 0.1) {
+			t.Errorf("%s: %v s in transit by the client's histogram, %v s by the driver", format, got, want)
 		}
-		for _, size := range []string{"one", "many"} {
+		if got, want := transits[0][format], stacks[format+" transit_in"]+stacks[format+" transit_out"]; !within(got, want, 0.1) {
+			t.Errorf("%s: %v s in transit by the server, %v s in the stack", format, got, want)
+		}
+		// Half of the sweeps are for one combo: so neither half's transit_out can
+		// be more than twice the mean.
+		for size, combos := range map[string]float64{"one": 1, "many": chunk} {
 			b := d.boundary[size+" "+format]
-			if got, low := perCombo[size+" "+format], b[0]/b[1]; got < 0.99*low || got > low+meanOf(wall) {
-				t.Errorf("%s, %s: %v s at the boundary for a combo, %v by the driver", format, size, got, low)
+			got, low := perCombo[size+" "+format], b[0]/b[1]
+			if high := low + 2*means["sweep "+format+" transit_out"]/combos; got < 0.99*low || got > 1.01*high {
+				t.Errorf("%s, %s: %v s at the boundary for a combo, between %v and %v by the driver", format, size, got, low, high)
 			}
 		}
-		if perCombo["one "+format] < 2*perCombo["many "+format] {
-			t.Errorf("%s: a combo costs %v s alone and %v s among ten", format, perCombo["one "+format], perCombo["many "+format])
+		if perCombo["one "+format] < perCombo["many "+format] {
+			t.Errorf("%s: a combo costs %v s alone and %v s among many", format, perCombo["one "+format], perCombo["many "+format])
 		}
 	}
 	quantiles := p.panel(t, "Quantiles of the phases", window)

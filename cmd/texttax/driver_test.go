@@ -29,6 +29,7 @@ type driver struct {
 	url      string
 	series   []float64
 	transit  *prometheus.HistogramVec
+	transits map[string][]float64 // by format
 	requests float64
 	spent    map[string][]float64  // by endpoint, format and phase: seconds of each request, by Server-Timing
 	wall     map[string][]float64  // by endpoint and format
@@ -36,9 +37,12 @@ type driver struct {
 	boundary map[string][2]float64 // by format and one or many: seconds by Server-Timing, and combos
 }
 
+// chunk is the number of combos in a chunky request.
+const chunk = 10
+
 func newDriver(t *testing.T, url string) (*driver, string) {
 	d := &driver{url: url, series: gbm42.Close()[:20_000],
-		spent: map[string][]float64{}, wall: map[string][]float64{}, sent: map[string][2]float64{}, boundary: map[string][2]float64{}}
+		transits: map[string][]float64{}, spent: map[string][]float64{}, wall: map[string][]float64{}, sent: map[string][2]float64{}, boundary: map[string][2]float64{}}
 	registry := prometheus.NewRegistry()
 	d.transit = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: grafana.ClientPhaseMetric, Help: "As the load generator has it.",
 		Buckets: middleware.PhaseBuckets()}, []string{"boundary", "endpoint", "format", "phase"})
@@ -60,7 +64,6 @@ func (d *driver) drive(t *testing.T, during time.Duration) {
 		endpoint, query string
 		combos          int
 	}
-	chunk := 10
 	calls := []call{{"echo", "", 0}, {"sweep", fmt.Sprintf("?lengths=6:200:%d", chunk), chunk}, {"sweep", "?lengths=20", 1}}
 	for began := time.Now(); time.Since(began) < during; {
 		for _, f := range formats {
@@ -88,6 +91,7 @@ func (d *driver) drive(t *testing.T, during time.Duration) {
 						boundary += spent
 					}
 				}
+				d.transits[format] = append(d.transits[format], transit)
 				d.transit.WithLabelValues("http-tcp", c.endpoint, format, grafana.ClientTransit).Observe(transit)
 				if c.combos > 0 {
 					key, combos := "one "+format, float64(c.combos)

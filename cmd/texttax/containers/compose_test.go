@@ -67,7 +67,7 @@ func TestTheLoadProfileSendsEveryFormatChunkyAndChatty(t *testing.T) {
 			t.Errorf("%s sends %s, %s", name, *format, *granularity)
 		}
 		sent[*format+" "+*granularity] = true
-		if s.Image != "texttax" || s.Command[0] != "load" || s.Command[1] != "http://texttax:8080" {
+		if s.Image != "texttax" || s.PullPolicy != types.PullPolicyNever || s.Command[0] != "load" || s.Command[1] != "http://texttax:8080" {
 			t.Errorf("%s runs %s %q", name, s.Image, s.Command)
 		}
 	}
