@@ -7,14 +7,6 @@ import (
 	"texttax/middleware"
 )
 
-// ClientPhaseMetric is the load generator's histogram of the phases of a call
-// as its caller sees it.
-const ClientPhaseMetric = "texttax_client_phase_duration_seconds"
-
-// ClientTransit is its phase for the wire and both its ends: the caller's wall
-// time less what the server calls its own.
-const ClientTransit = "transit"
-
 // interval is the window of rates: at least four scrapes, says Grafana.
 const interval = "$__rate_interval"
 

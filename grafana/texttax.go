@@ -11,6 +11,7 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/prometheus"
 	"github.com/grafana/grafana-foundation-sdk/go/timeseries"
 
+	"texttax/loadtest"
 	"texttax/middleware"
 )
 
@@ -141,7 +142,7 @@ func transit() *timeseries.PanelBuilder {
 		sum("format", rate(middleware.PhaseMetric+"_sum", chosen, phaseIn(middleware.TransitIn.String()+"|"+middleware.TransitOut.String()))),
 		sum("format", rate(middleware.PhaseMetric+"_count", chosen, phaseIs(middleware.TransitOut))))
 	// The load generator is another instance than the server.
-	client := meanOf("format", ClientPhaseMetric, `endpoint=~"$endpoint"`, `format=~"$format"`, fmt.Sprintf("phase=%q", ClientTransit))
+	client := meanOf("format", loadtest.PhaseMetric, `endpoint=~"$endpoint"`, `format=~"$format"`, fmt.Sprintf("phase=%q", loadtest.Transit))
 	return logLines("Transit, by the client and by the server",
 		"Mean time of a request on the wire. The server's view is a lower bound: a write ends when the operating system has the bytes. The client's is honest: its wall time, less what the server calls its own. It is there while the load generator runs.",
 		seconds, query(server, "{{format}}, server"), query(client, "{{format}}, client"))

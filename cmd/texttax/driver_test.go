@@ -18,8 +18,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"texttax/encoding"
-	"texttax/grafana"
 	"texttax/kernel/gbm42"
+	"texttax/loadtest"
 	"texttax/middleware"
 )
 
@@ -44,12 +44,12 @@ func newDriver(t *testing.T, url string) (*driver, string) {
 	d := &driver{url: url, series: gbm42.Close()[:20_000],
 		transits: map[string][]float64{}, spent: map[string][]float64{}, wall: map[string][]float64{}, sent: map[string][2]float64{}, boundary: map[string][2]float64{}}
 	registry := prometheus.NewRegistry()
-	d.transit = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: grafana.ClientPhaseMetric, Help: "As the load generator has it.",
+	d.transit = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: loadtest.PhaseMetric, Help: "As the load generator has it.",
 		Buckets: middleware.PhaseBuckets()}, []string{"boundary", "endpoint", "format", "phase"})
 	registry.MustRegister(d.transit)
 	for _, f := range formats {
 		for _, endpoint := range []string{"sweep", "echo"} {
-			d.transit.WithLabelValues("http-tcp", endpoint, f.codec.Name(), grafana.ClientTransit)
+			d.transit.WithLabelValues("http-tcp", endpoint, f.codec.Name(), loadtest.Transit.String())
 		}
 	}
 	web := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
@@ -92,7 +92,7 @@ func (d *driver) drive(t *testing.T, during time.Duration) {
 					}
 				}
 				d.transits[format] = append(d.transits[format], transit)
-				d.transit.WithLabelValues("http-tcp", c.endpoint, format, grafana.ClientTransit).Observe(transit)
+				d.transit.WithLabelValues("http-tcp", c.endpoint, format, loadtest.Transit.String()).Observe(transit)
 				if c.combos > 0 {
 					key, combos := "one "+format, float64(c.combos)
 					if c.combos > 1 {

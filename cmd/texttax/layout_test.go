@@ -30,7 +30,7 @@ var mayImport = map[string][]string{
 	"middleware": {"github.com/go-chi/chi/...", "github.com/prometheus/client_golang/..."},
 	"handlers":   {"texttax/handlers/...", "texttax/encoding/...", "texttax/kernel/...", "texttax/middleware", "golang.org/x/sys/unix", "github.com/go-chi/chi/...", "github.com/klauspost/compress/...", "golang.org/x/sync/..."},
 	"loadtest":   {"texttax/encoding/...", "texttax/kernel/...", "texttax/loadtest/...", "github.com/...", "golang.org/..."},
-	"grafana":    {"texttax/middleware", "github.com/grafana/grafana-foundation-sdk/..."},
+	"grafana":    {"texttax/middleware", "texttax/loadtest", "github.com/grafana/grafana-foundation-sdk/..."},
 	"cmd":        {"..."},
 }
 

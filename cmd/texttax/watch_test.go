@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"texttax/encoding"
-	"texttax/grafana"
 	"texttax/handlers"
+	"texttax/loadtest"
 	"texttax/middleware"
 )
 
@@ -47,7 +47,7 @@ func TestDashboardsAndRulesAskForMetricsThatAreThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	there := map[string]bool{grafana.ClientPhaseMetric: true}
+	there := map[string]bool{loadtest.PhaseMetric: true}
 	for _, f := range families {
 		there[f.GetName()] = true
 	}
