@@ -62,6 +62,7 @@ type waiter struct {
 type turn struct {
 	slots *slots
 	work  float64
+	done  bool // all of it, as who has the turn says
 	// These are guarded by slots.mu.
 	place int // among the turns
 	held  int
@@ -220,23 +221,31 @@ func (s *slots) await(ctx context.Context, w *waiter, t *turn) error {
 }
 
 // yield lets others compute if any wait and the turn has lasted long enough: it
-// gives back n slots, and returns once it has them again. If the context ends
-// before that, it returns without.
-func (t *turn) yield(ctx context.Context, n int) {
+// keeps slots for the workers that go on, gives back the others, and returns
+// once it has as many as there are workers that pause. If the context ends
+// before that, it returns without. On behalf of no worker it does not wait.
+//
+// A turn that waits keeps no slot that nobody computes on: two that did could
+// wait for each other.
+func (t *turn) yield(ctx context.Context, pausing, goingOn int) {
 	s := t.slots
 	if s.waiting.Load() == 0 {
 		return
 	}
 	s.mu.Lock()
-	if s.waiting.Load() == 0 || time.Since(t.since) < quantum {
+	if s.waiting.Load() == 0 || pausing > 0 && time.Since(t.since) < quantum {
 		s.mu.Unlock()
 		return
 	}
 	began := time.Now()
-	t.drop(n)
+	t.drop(max(0, t.held-goingOn))
 	alone := t.held == 0
 	s.grant() // to the others, before this one waits beside them
-	w := s.enqueue(aside, n, n)
+	if pausing == 0 {
+		s.mu.Unlock()
+		return
+	}
+	w := s.enqueue(aside, pausing, pausing)
 	s.grant()
 	s.mu.Unlock()
 	_ = s.await(ctx, w, t) // the sweep itself asks the context
@@ -254,10 +263,12 @@ func (t *turn) release() (away time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.drop(t.held)
-	const memory = 1.0 // second of computing
-	fade := math.Exp(-t.spent.Seconds() / memory)
-	s.did = s.did*fade + t.work
-	s.took = s.took*fade + t.spent.Seconds()
+	if t.done {
+		const memory = 1.0 // second of computing
+		fade := math.Exp(-t.spent.Seconds() / memory)
+		s.did = s.did*fade + t.work
+		s.took = s.took*fade + t.spent.Seconds()
+	}
 	s.leave(t)
 	s.grant()
 	return t.away

@@ -89,12 +89,12 @@ func TestALongSweepLetsAShortOneThrough(t *testing.T) {
 		short := make(chan *turn)
 		go func() { short <- mustAcquire(t, s, 1) }()
 		synctest.Wait()
-		long.yield(t.Context(), s.total) // too early
+		long.yield(t.Context(), s.total, 0) // too early
 		s.state(t, s.total, 1)
 		time.Sleep(quantum)
 		back := make(chan bool)
 		go func() {
-			long.yield(t.Context(), s.total)
+			long.yield(t.Context(), s.total, 0)
 			back <- true
 		}()
 		turn := <-short
@@ -122,7 +122,7 @@ func TestLongSweepsTakeTurns(t *testing.T) {
 				turn := mustAcquire(t, s, 1)
 				for range steps {
 					time.Sleep(time.Millisecond)
-					turn.yield(t.Context(), 1)
+					turn.yield(t.Context(), 1, 0)
 				}
 				turn.release()
 				ends <- time.Since(began)
@@ -154,7 +154,7 @@ func TestAClientWhoGoesWhileItsSweepStandsAsideLeavesNoTrace(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			cancel()
 		}()
-		long.yield(ctx, s.total)
+		long.yield(ctx, s.total, 0)
 		long.release()
 		s.state(t, s.total, 0)
 		(<-short).release()
@@ -167,7 +167,10 @@ func TestRetryAfterIsTheBacklogOverTheSpeed(t *testing.T) {
 		s := newSlots(1, 20, 0)
 		first := mustAcquire(t, s, 1) // 1e9 bar-combos in a second
 		time.Sleep(time.Second)
+		first.done = true
 		first.release()
+		// One that is given up tells nothing of the speed.
+		mustAcquire(t, s, 1).release()
 		busy := mustAcquire(t, s, 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		for range 20 {
@@ -203,8 +206,9 @@ func crowd(t *testing.T, s *slots, every time.Duration, seconds ...float64) []ti
 			}
 			for range int(work * 1000) {
 				time.Sleep(time.Millisecond)
-				turn.yield(t.Context(), 1)
+				turn.yield(t.Context(), 1, 0)
 			}
+			turn.done = true
 			turn.release()
 			took[i] = time.Since(began)
 		})
@@ -290,4 +294,44 @@ func TestWhoIsRefusedDependsOnWhatItHasToDo(t *testing.T) {
 		(<-small).release()
 		s.state(t, 0, 0)
 	})
+}
+
+// A sweep of two workers, of which one has ended and the other stands aside,
+// must not keep the slot of the first: who waits for both would wait for ever.
+func TestWhoStandsAsideKeepsNoSlotThatNobodyComputesOn(t *testing.T) {
+	for name, ends := range map[string]func(*testing.T, *turn){
+		"one ends before the other stands aside": func(t *testing.T, u *turn) { u.yield(t.Context(), 1, 0) },
+		"one ends after the other stood aside": func(t *testing.T, u *turn) {
+			aside := make(chan bool)
+			go func() {
+				u.yield(t.Context(), 1, 1)
+				aside <- true
+			}()
+			synctest.Wait()
+			u.yield(t.Context(), 0, 0)
+			<-aside
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &slots{total: 2, free: 2, limit: 10}
+				wide, other := mustAcquire(t, s, 2), make(chan *turn)
+				go func() { other <- mustAcquire(t, s, 2) }()
+				synctest.Wait()
+				time.Sleep(quantum)
+				done := make(chan bool)
+				go func() {
+					wide.yield(t.Context(), 2, 0)
+					wide.release()
+					done <- true
+				}()
+				narrow := <-other
+				time.Sleep(quantum)
+				ends(t, narrow)
+				narrow.release()
+				<-done
+				s.state(t, 0, 0)
+			})
+		})
+	}
 }

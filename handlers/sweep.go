@@ -83,8 +83,9 @@ func (a *API) run(ctx context.Context, ex *middleware.Exchange, p plan, out *ker
 // aside for others.
 func compute(ctx context.Context, p plan, turn *turn, out *kernel.Results) (away time.Duration, err error) {
 	defer func() { away = turn.release() }()
-	s := kernel.Sweeper{Workers: turn.held, Yield: func(workers int) { turn.yield(ctx, workers) }}
+	s := kernel.Sweeper{Workers: turn.held, Yield: func(pausing, goingOn int) { turn.yield(ctx, pausing, goingOn) }}
 	err = s.Sweep(ctx, p.series, p.combos, p.fee, out)
+	turn.done = err == nil
 	if err != nil && ctx.Err() != nil {
 		return 0, ended(ctx)
 	}

@@ -279,9 +279,7 @@ func (p *filteredPass) work(number int, m *meter) {
 		}
 		p.barrier.wait(p.count, &p.stop, func() {
 			p.taken.Store(0)
-			if p.yield != nil {
-				p.yield(p.count)
-			}
+			p.pause(p.count)
 		})
 		if p.stop.Load() {
 			return

@@ -47,10 +47,12 @@ type Sweeper struct {
 	// included. There are never more than GOMAXPROCS, or than there is work for;
 	// below 1 it means GOMAXPROCS.
 	Workers int
-	// Yield, if not nil, is called every few milliseconds by a worker on behalf
-	// of so many workers, itself or all of them, while those do nothing else. It
-	// may block, to let other sweeps compute.
-	Yield func(workers int)
+	// Yield, if not nil, is called every few milliseconds on behalf of so many
+	// workers, one or all of them, while those do nothing else and so many others
+	// go on. It may block, to let other sweeps compute. When a worker has ended
+	// while others are held up in Yield, it is called on behalf of none, and must
+	// not block.
+	Yield func(pausing, goingOn int)
 }
 
 // Sweep runs every combo over the close series and writes one element per
@@ -100,7 +102,9 @@ type sweep struct {
 	combos []Params
 	fee    float64
 	out    *Results
-	yield  func(workers int) // nil if nobody asks
+	yield  func(pausing, goingOn int) // nil if nobody asks
+
+	active, paused atomic.Int64 // workers that have not ended, and those of them that are in yield
 
 	stop     atomic.Bool // ctx has ended or a worker has panicked
 	panicked atomic.Pointer[WorkerPanic]
@@ -200,6 +204,7 @@ func (s *sweep) each(workers int, w worker) {
 	if workers == 0 {
 		return
 	}
+	s.active.Store(int64(workers))
 	for number := range workers - 1 {
 		s.helpers.Go(func() { s.guard(number, w) })
 	}
@@ -214,6 +219,10 @@ func (s *sweep) guard(number int, w worker) {
 			s.stop.Store(true)
 		}
 		s.filtered.barrier.leave()
+		active := s.active.Add(-1)
+		if paused := s.paused.Load(); paused > 0 {
+			s.yield(0, int(active-paused))
+		}
 	}()
 	m := &s.meters[number]
 	*m = meter{sweep: s}
@@ -273,10 +282,20 @@ func (m *meter) spend(multiplyAdds int) bool {
 	return m.left < 0 && m.poll()
 }
 
+// pause lets other sweeps compute in place of so many workers.
+func (s *sweep) pause(workers int) {
+	if s.yield == nil {
+		return
+	}
+	paused := s.paused.Add(int64(workers))
+	defer s.paused.Add(-int64(workers))
+	s.yield(workers, int(s.active.Load()-paused))
+}
+
 // poll reports whether the sweep has to stop.
 func (m *meter) poll() bool {
-	if m.alone && m.sweep.yield != nil {
-		m.sweep.yield(1)
+	if m.alone {
+		m.sweep.pause(1)
 	}
 	if m.sweep.ctx.Err() != nil {
 		m.sweep.stop.Store(true)

@@ -352,12 +352,18 @@ func TestASweepYieldsWithinMilliseconds(t *testing.T) {
 			setGOMAXPROCS(t, 2)
 			var mu sync.Mutex
 			calls := 0
-			s := Sweeper{Workers: 2, Yield: func(workers int) {
+			s := Sweeper{Workers: 2, Yield: func(pausing, goingOn int) {
 				mu.Lock()
 				defer mu.Unlock()
+				if goingOn < 0 || pausing+goingOn > 2 {
+					t.Errorf("of 2 workers %d pause and %d go on", pausing, goingOn)
+				}
+				if pausing == 0 {
+					return // one has ended
+				}
 				calls++
-				if workers != tc.want {
-					t.Errorf("yields for %d workers", workers)
+				if pausing != tc.want {
+					t.Errorf("yields for %d workers", pausing)
 				}
 			}}
 			closes := gbm42.Close()[:20000]

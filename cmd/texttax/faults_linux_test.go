@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -498,9 +499,34 @@ func smallGood(t testing.TB, mediaType string) []goodRequest {
 	return small
 }
 
+// sendMutatedFrame sends a mutated frame on a connection of its own, which the
+// server answers, or closes without a word.
+func sendMutatedFrame(at string, rng *rand.Rand, patience time.Duration) error {
+	c, err := net.Dial("unix", at)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	series := gbm42.Close()[:1+rng.IntN(300)]
+	good, err := encoding.AppendFrame(nil, &encoding.Request{Op: encoding.Op(1 + rng.IntN(2)), Close: series, Params: []kernel.Params{kernel.Expand(6), kernel.Expand(9)}})
+	if err != nil {
+		return err
+	}
+	_ = c.SetDeadline(time.Now().Add(patience))
+	bad := mutate(rng, good, good)
+	_, _ = c.Write(bad)
+	_ = c.(*net.UnixConn).CloseWrite()
+	_, err = io.Copy(io.Discard, c)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("no end of a connection with the frame %x", bad)
+	}
+	return nil
+}
+
 func TestFaultsMutatedBodiesAreAnsweredOrRefused(t *testing.T) {
-	x := startTarget(t, "--work-max", "20000000", "--frame-listen", "tcp:127.0.0.1:0", "--log-level", "error")
-	each := times(t, 600, 100_000)
+	frames := filepath.Join(t.TempDir(), "frames")
+	x := startTarget(t, "--work-max", "20000000", "--frame-listen", "unix:"+frames, "--log-level", "error")
+	each := times(t, 2000, 100_000)
 	const workers = 4
 	for _, f := range formats {
 		good := smallGood(t, f.mediaType)
@@ -535,6 +561,25 @@ func TestFaultsMutatedBodiesAreAnsweredOrRefused(t *testing.T) {
 		if counts[200] == 0 || counts[400] == 0 || counts[422] == 0 {
 			t.Errorf("%s: the mutations are too small or too large to find anything", f.name)
 		}
+	}
+	var all sync.WaitGroup
+	for w := range workers {
+		all.Go(func() {
+			rng := rand.New(rand.NewPCG(4, uint64(w)))
+			for range each / workers {
+				if err := sendMutatedFrame(frames, rng, hang(t)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	m := x.metrics(t)
+	answered := m[`texttax_requests_total{code="200",endpoint="frame"}`]
+	t.Logf("frames: %d mutated ones, of which %v were answered and %v refused", each, answered, m[`texttax_requests_total{code="400",endpoint="frame"}`])
+	if answered == 0 || m[`texttax_requests_total{code="500",endpoint="frame"}`] != 0 {
+		t.Errorf("%v frames were answered, %v failed", answered, m[`texttax_requests_total{code="500",endpoint="frame"}`])
 	}
 	x.recovers(t)
 }

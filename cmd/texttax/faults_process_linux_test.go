@@ -456,7 +456,8 @@ func TestFaultsOverload(t *testing.T) {
 	for next := began; time.Since(began) < duration; sent++ {
 		time.Sleep(time.Until(next))
 		next = next.Add(every)
-		all.Go(func() { send(&kinds[sent%len(kinds)]) })
+		kind := &kinds[sent%len(kinds)]
+		all.Go(func() { send(kind) })
 	}
 	offered := time.Since(began)
 	all.Wait()

@@ -5,21 +5,13 @@ package main
 import (
 	"flag"
 	"fmt"
-	"image/color"
-	"math"
 	"os"
 	"testing"
 	"time"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgsvg"
-
 	"texttax/encoding"
-	"texttax/grafana"
 	"texttax/kernel/gbm42"
+	"texttax/loadtest/chart"
 	"texttax/middleware"
 )
 
@@ -42,118 +34,34 @@ func TestPictureOfTheDashboard(t *testing.T) {
 	})
 	d.drive(t, 20*time.Second)
 	time.Sleep(4 * scrapeInterval)
-	phases, taxes := p.phasePlot(t), p.taxPlot(t)
-
-	canvas := vgsvg.New(22*vg.Centimeter, 9*vg.Centimeter)
-	for i, drawn := range plot.Align([][]*plot.Plot{{phases, taxes}}, draw.Tiles{Rows: 1, Cols: 2, PadX: vg.Centimeter, PadTop: 4, PadBottom: 4, PadLeft: 4, PadRight: 12}, draw.New(canvas))[0] {
-		[]*plot.Plot{phases, taxes}[i].Draw(drawn)
-	}
 	file, err := os.Create(*pictureFile)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if _, err := canvas.WriteTo(file); err != nil {
+	if err := p.phases(t).WriteSVG(file); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// shade reads a color such as #e02f44.
-func shade(t *testing.T, text string) color.Color {
+// phases draws where a request's time goes, a bar for each format with its tax.
+func (s *scraper) phases(t *testing.T) *chart.Picture {
 	t.Helper()
-	c := color.NRGBA{A: 255}
-	if _, err := fmt.Sscanf(text, "#%02x%02x%02x", &c.R, &c.G, &c.B); err != nil {
-		t.Fatal(err)
+	spent := s.panel(t, "Where a request's time goes", time.Minute)[0]
+	taxes := s.panel(t, "Text tax: times the cost of octets", time.Minute)[0]
+	var series []string
+	var inks []chart.Ink
+	for i, phase := range middleware.Phases() {
+		series, inks = append(series, phase.String()), append(inks, chart.Series+chart.Ink(i))
 	}
-	return c
-}
-
-func newPlot(title, unit string) *plot.Plot {
-	plot.DefaultFont.Variant = "Sans"
-	p := plot.New()
-	p.BackgroundColor = color.White
-	p.Title.Text, p.X.Label.Text = title, unit
-	p.Y.Tick.LineStyle.Width = 0
-	return p
-}
-
-// phasePlot stacks the phases of a request, a bar for each format.
-func (s *scraper) phasePlot(t *testing.T) *plot.Plot {
-	t.Helper()
-	values := s.panel(t, "Where a request's time goes", time.Minute)[0]
-	p := newPlot("Where a request's time goes", "ms a request")
-	var names []string
-	for i := range encoding.Names() {
-		names = append(names, encoding.Names()[len(encoding.Names())-1-i]) // the first one on top
-	}
-	var below *plotter.BarChart
-	for _, phase := range middleware.Phases() {
-		var lengths plotter.Values
-		all := 0.0
-		for _, format := range names {
-			ms := 1e3 * values[format+" "+phase.String()]
-			lengths = append(lengths, ms)
-			all += ms
+	var bars []chart.Bar
+	for _, format := range encoding.Names() {
+		bar := chart.Bar{Name: fmt.Sprintf("%s, taxed %.3gx", format, taxes["echo "+format])}
+		for _, phase := range middleware.Phases() {
+			bar.Parts = append(bar.Parts, 1e3*spent[format+" "+phase.String()])
 		}
-		if all == 0 {
-			continue
-		}
-		bars, err := plotter.NewBarChart(lengths, vg.Points(18))
-		if err != nil {
-			t.Fatal(err)
-		}
-		bars.Horizontal, bars.LineStyle.Width, bars.Color = true, 0, shade(t, grafana.PhaseColors[phase])
-		if below != nil {
-			bars.StackOn(below)
-		}
-		below = bars
-		p.Add(bars)
-		p.Legend.Add(phase.String(), bars)
+		bars = append(bars, bar)
 	}
-	p.NominalY(names...)
-	p.Legend.Top, p.Legend.YOffs = false, vg.Points(4)
-	return p
-}
-
-// taxPlot has the tax of echoes against octets, by its logarithm: a bar can't
-// begin at 0 on a logarithmic axis.
-func (s *scraper) taxPlot(t *testing.T) *plot.Plot {
-	t.Helper()
-	values := s.panel(t, "Text tax: times the cost of octets", time.Minute)[0]
-	p := newPlot("Text tax of an echo", "times the decode and encode of octets")
-	var names []string
-	var ratios plotter.Values
-	labels := plotter.XYLabels{}
-	for i := range encoding.Names() {
-		format := encoding.Names()[len(encoding.Names())-1-i]
-		ratio := values["echo "+format]
-		names, ratios = append(names, format), append(ratios, math.Log10(max(1, ratio)))
-		labels.XYs = append(labels.XYs, plotter.XY{X: ratios[i], Y: float64(i)})
-		text := fmt.Sprintf(" %.0fx", ratio)
-		if ratio > 1 && ratio < 10 {
-			text = fmt.Sprintf(" %.1fx", ratio)
-		}
-		labels.Labels = append(labels.Labels, text)
-	}
-	bars, err := plotter.NewBarChart(ratios, vg.Points(18))
-	if err != nil {
-		t.Fatal(err)
-	}
-	bars.Horizontal, bars.LineStyle.Width, bars.Color = true, 0, shade(t, grafana.PhaseColors[middleware.Decode])
-	texts, err := plotter.NewLabels(labels)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range texts.TextStyle {
-		texts.TextStyle[i].Font.Variant, texts.TextStyle[i].YAlign = plot.DefaultFont.Variant, draw.YCenter
-	}
-	p.Add(bars, texts)
-	p.NominalY(names...)
-	p.X.Min, p.X.Max = 0, 5.2
-	var ticks plot.ConstantTicks
-	for power, text := range []string{"1", "10", "100", "1,000", "10,000", "100,000"} {
-		ticks = append(ticks, plot.Tick{Value: float64(power), Label: text})
-	}
-	p.X.Tick.Marker = ticks
-	return p
+	return chart.Stacked("Where a request's time goes", "mean of a request, in the server; the tax is the decode and encode of an echo over those of octets", series, inks, bars,
+		func(ms float64) string { return fmt.Sprintf("%.3g ms", ms) })
 }
