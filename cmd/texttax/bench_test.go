@@ -115,7 +115,9 @@ func TestMain(m *testing.M) {
 	case "texttax":
 		main()
 	}
-	os.Exit(m.Run())
+	status := m.Run()
+	_ = os.RemoveAll(binaryFolder) // which may be ""
+	os.Exit(status)
 }
 
 // startBenchServer starts the bare server, or the whole program as it is in
