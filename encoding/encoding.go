@@ -10,6 +10,7 @@ package encoding
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"texttax/kernel"
@@ -139,6 +140,31 @@ func (req *Request) invalidPrice(index int, detail ...string) {
 	if req.Invalid == nil {
 		req.Invalid = &Error{Kind: Invalid, Field: "close", Index: index, Detail: strings.Join(detail, "")}
 	}
+}
+
+// CheckPrices refuses the first element of Close that is no price: a finite
+// number above 0. The failure is an *Error.
+func (req *Request) CheckPrices() error {
+	for i, v := range req.Close {
+		if v > 0 && v <= math.MaxFloat64 {
+			continue
+		}
+		if req.Invalid != nil && req.Invalid.Index == i {
+			return req.Invalid
+		}
+		return invalidAt("close", i, "a price must be a finite number above 0, not %v", v)
+	}
+	return nil
+}
+
+// CheckFee refuses what is no fraction of a position. The failure is an
+// *Error.
+func CheckFee(fee float64) error {
+	// Beyond 1 somebody has sent percent, or basis points.
+	if math.IsNaN(fee) || math.Abs(fee) >= 1 {
+		return invalidAt("fee", -1, "must be a fraction of the position, such as %v, not %v", kernel.DefaultFee, fee)
+	}
+	return nil
 }
 
 // Kind says who is to blame for a body that can't be used, and how.

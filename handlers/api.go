@@ -49,9 +49,12 @@ type Config struct {
 	Deadlines   Deadlines
 	Compression Compression
 	Datasets    *store.Store // nil means one in memory, with the default limit
-	Build       Build
-	Ready       func() bool // whether /readyz says yes; nil means always
-	Log         *slog.Logger
+	// Require, if not nil, makes a middleware that lets through who has a scope,
+	// and gives the others to deny: known tells that they have another.
+	Require func(scope string, deny func(w http.ResponseWriter, r *http.Request, known bool)) func(http.Handler) http.Handler
+	Build   Build
+	Ready   func() bool // whether /readyz says yes; nil means always
+	Log     *slog.Logger
 }
 
 // Build tells which program this is.
@@ -113,10 +116,12 @@ var endpoints = map[string]string{
 	"/healthz":       "healthz",
 	"/readyz":        "readyz",
 	"/metrics":       "metrics",
+	"/live":          "live",
 }
 
-// Labels returns the closed sets that metric labels come from.
-func Labels() middleware.Labels {
+// Labels returns the closed sets that metric labels come from, for a service
+// that compresses answers as said.
+func Labels(answers Compression) middleware.Labels {
 	var boundary []middleware.Phase
 	for _, p := range middleware.Phases() {
 		if p != middleware.Queue && p != middleware.Compute {
@@ -140,6 +145,15 @@ func Labels() middleware.Labels {
 		Only:       map[string][]string{"frame": {encoding.Octet.Name()}},
 		Statuses:   append(Statuses(), middleware.StatusClientGone),
 		Rejections: Reasons(),
+		Possible: func(format string, p middleware.Phase) bool {
+			switch {
+			case format == middleware.Other: // refused before the format was known, or a problem
+				return p == middleware.Decode || p == middleware.Encode || p == middleware.TransitOut
+			case p == middleware.Compress:
+				return answers.covers(format == encoding.JSON.Name() || format == encoding.JSONStd.Name())
+			}
+			return true
+		},
 	}
 }
 
@@ -149,24 +163,25 @@ var QuietRoutes = []string{"/healthz", "/readyz", "/metrics"}
 
 // Routes adds the service's routes to r.
 func (a *API) Routes(r chi.Router) {
-	r.Post("/sweep", a.route(a.sweep))
-	r.Post("/echo", a.route(a.echo))
-	get(r, "/datasets", a.route(a.listDatasets))
-	get(r, "/datasets/{id}", a.route(a.getDataset))
-	r.Put("/datasets/{id}", a.route(a.putDataset))
-	r.Delete("/datasets/{id}", bodiless(a.route(a.deleteDataset)))
+	r.Post("/sweep", a.Allow(scopeSweep, a.route(a.sweep)))
+	r.Post("/echo", a.Allow(scopeSweep, a.route(a.echo)))
+	get(r, "/datasets", a.Allow(scopeSweep, a.route(a.listDatasets)))
+	get(r, "/datasets/{id}", a.Allow(scopeSweep, a.route(a.getDataset)))
+	r.Put("/datasets/{id}", a.Allow(scopeDatasets, a.route(a.putDataset)))
+	r.Delete("/datasets/{id}", a.Allow(scopeDatasets, bodiless(a.route(a.deleteDataset))))
 	get(r, "/openapi.yaml", serveOpenAPI)
 	get(r, "/version", a.version)
 	get(r, "/", a.route(a.home))
 	a.refusals(r)
 }
 
-// Operations adds the routes that operators need to r: health, readiness, and
-// the metrics. They can be served on another address than the rest.
+// Operations adds the routes that operators need to r: health, readiness, the
+// metrics, and the live page that draws them. They can be served on another address than the rest.
 func (a *API) Operations(r chi.Router, metrics http.Handler) {
 	get(r, "/healthz", healthz)
 	get(r, "/readyz", a.readyz)
-	get(r, "/metrics", metrics.ServeHTTP)
+	get(r, "/metrics", a.Allow(ScopeMetrics, metrics.ServeHTTP))
+	get(r, "/live", serveLive)
 	a.refusals(r)
 }
 

@@ -105,6 +105,7 @@ func (a *API) decode(w http.ResponseWriter, r *http.Request, ex *middleware.Exch
 			return nil, err
 		}
 	}
+	ex.Bars = len(c.request.Close)
 	kept = true
 	return c, nil
 }

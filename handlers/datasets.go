@@ -173,7 +173,7 @@ func (a *API) putDataset(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := checkPrices(series, c.request.Invalid); err != nil {
+	if err := checkPrices(&c.request); err != nil {
 		return err
 	}
 	ex.Clock.Enter(middleware.Encode)

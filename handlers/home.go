@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	texttemplate "text/template"
 
 	"texttax/encoding"
@@ -50,7 +51,8 @@ func homeFor(host string) *homePage {
 			{Name: "DELETE /datasets/{id}", Text: "forgets a dataset"},
 			{Name: "GET /openapi.yaml", Text: "describes all of this precisely"},
 			{Name: "GET /version", Text: "tells which program this is"},
-			{Name: "GET /metrics", Text: "has the metrics for Prometheus; it and the next two may be on an address of their own"},
+			{Name: "GET /metrics", Text: "has the metrics for Prometheus; it and the next three may be on an address of their own"},
+			{Name: "GET /live", Text: "shows in a browser where the time of requests goes, as it goes"},
 			{Name: "GET /healthz", Text: "says that the process lives"},
 			{Name: "GET /readyz", Text: "says whether the service takes requests"},
 		},
@@ -110,21 +112,29 @@ var homeHTML string
 //go:embed home.txt
 var homeText string
 
+// They are made when somebody asks for the page: texttax sweep starts for each
+// call, and has no use for it.
 var (
-	homeHTMLTemplate = htmltemplate.Must(htmltemplate.New("home.html").Parse(homeHTML))
-	homeTextTemplate = texttemplate.Must(texttemplate.New("home.txt").Parse(homeText))
+	homeHTMLTemplate = sync.OnceValue(func() *htmltemplate.Template {
+		return htmltemplate.Must(htmltemplate.New("home.html").Parse(homeHTML))
+	})
+	homeTextTemplate = sync.OnceValue(func() *texttemplate.Template {
+		return texttemplate.Must(texttemplate.New("home.txt").Parse(homeText))
+	})
 
 	// homePolicy lets the page's one style sheet in, known by its hash, and
 	// nothing else.
-	homePolicy = "default-src 'none'; style-src '" + styleHash(homeHTML) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	homePolicy = sync.OnceValue(func() string {
+		return "default-src 'none'; style-src '" + elementHash(homeHTML, "style") + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	})
 )
 
-// styleHash is the source expression of Content-Security-Policy for the text
-// of the page's style element.
-func styleHash(page string) string {
-	_, style, _ := strings.Cut(page, "<style>")
-	style, _, _ = strings.Cut(style, "</style>")
-	sum := sha256.Sum256([]byte(style))
+// elementHash is the source expression of Content-Security-Policy for the text
+// of the page's one style or script element.
+func elementHash(page, name string) string {
+	_, text, _ := strings.Cut(page, "<"+name+">")
+	text, _, _ = strings.Cut(text, "</"+name+">")
+	sum := sha256.Sum256([]byte(text))
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
@@ -134,10 +144,10 @@ func (a *API) home(w http.ResponseWriter, r *http.Request) error {
 	middleware.From(w).Clock.Enter(middleware.Encode)
 	w.Header().Set("Vary", "Accept")
 	page, host := bytes.Buffer{}, shellHost(r.Host)
-	mediaType, render := "text/plain; charset=utf-8", homeTextTemplate.Execute
+	mediaType, render := "text/plain; charset=utf-8", homeTextTemplate().Execute
 	if prefersHTML(r.Header.Values("Accept")) {
-		mediaType, render = "text/html; charset=utf-8", homeHTMLTemplate.Execute
-		w.Header().Set("Content-Security-Policy", homePolicy)
+		mediaType, render = "text/html; charset=utf-8", homeHTMLTemplate().Execute
+		w.Header().Set("Content-Security-Policy", homePolicy())
 	}
 	if err := render(&page, homeFor(host)); err != nil {
 		return err
@@ -150,12 +160,14 @@ func (a *API) home(w http.ResponseWriter, r *http.Request) error {
 // plainHost is a name or an address with an optional port. It can neither end
 // a quoted word of a shell nor begin an option of curl, and holds none of the
 // ranges that curl would expand.
-var plainHost = regexp.MustCompile(`^(?:[A-Za-z0-9][A-Za-z0-9.-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?$`)
+var plainHost = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:[A-Za-z0-9][A-Za-z0-9.-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?$`)
+})
 
 // shellHost is the Host header of a request if it is safe to print in a shell
 // line, or else the service's usual address.
 func shellHost(host string) string {
-	if plainHost.MatchString(host) {
+	if plainHost().MatchString(host) {
 		return host
 	}
 	return "localhost:8080"

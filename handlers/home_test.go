@@ -262,7 +262,7 @@ func TestTheHomePageLoadsNothing(t *testing.T) {
 				t.Error("the style sheet loads something")
 			}
 			policy := answer.Header.Get("Content-Security-Policy")
-			if !strings.HasPrefix(policy, "default-src 'none'; ") || !strings.Contains(policy, "style-src '"+styleHash("<style>"+e.text+"</style>")+"'") {
+			if !strings.HasPrefix(policy, "default-src 'none'; ") || !strings.Contains(policy, "style-src '"+elementHash("<style>"+e.text+"</style>", "style")+"'") {
 				t.Errorf("the policy %q does not let just the style sheet in", policy)
 			}
 		}

@@ -379,6 +379,7 @@ func TestAnswersAreAsTheOpenAPIDocumentSays(t *testing.T) {
 		{"document", "GET", "/openapi.yaml", "", "", ""},
 		{"health", "GET", "/healthz", "", "", ""},
 		{"readiness", "GET", "/readyz", "", "", ""},
+		{"live page", "GET", "/live", "", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := request(t, c.method, base+c.path, c.body)
@@ -561,10 +562,43 @@ func TestProblemsAreAsTheOpenAPIDocumentSays(t *testing.T) {
 		check(t, provocation{reason: bodyTooSlow, request: post("/sweep", "")}, answer)
 	})
 
+	// A service that takes tokens, and lets nobody in.
+	for why, known := range map[reason]bool{unauthorized: false, forbidden: true} {
+		t.Run(string(why), func(t *testing.T) {
+			base, _ := describedServerOf(t, Config{Limits: DefaultLimits, Require: func(_ string, deny func(http.ResponseWriter, *http.Request, bool)) func(http.Handler) http.Handler {
+				return func(http.Handler) http.Handler {
+					return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { deny(w, r, known) })
+				}
+			}})
+			p := provocation{reason: why, request: request(t, "POST", base+"/sweep?dataset=gbm42&lengths=6", "")}
+			if known {
+				p.request = request(t, "DELETE", base+"/datasets/mine", "")
+			}
+			answer, err := http.DefaultClient.Do(p.request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			check(t, p, answer)
+		})
+	}
+
+	t.Run(string(tooMany), func(t *testing.T) {
+		r := chi.NewRouter()
+		r.Use(middleware.Track(), middleware.ClientLimit(0, api.TooMany))
+		api.Routes(r)
+		busy := httptest.NewServer(r)
+		defer busy.Close()
+		p := provocation{reason: tooMany, request: request(t, "POST", busy.URL+"/sweep", "")}
+		answer, err := http.DefaultClient.Do(p.request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, p, answer)
+	})
+
 	t.Run(string(memoryFull), func(t *testing.T) {
-		patience := api.memory.patience
+		defer func(d time.Duration) { api.memory.patience = d }(api.memory.patience)
 		api.memory.patience = time.Millisecond
-		defer func() { api.memory.patience = patience }()
 		if err := api.memory.room.Acquire(t.Context(), api.memory.max); err != nil {
 			t.Fatal(err)
 		}

@@ -35,6 +35,9 @@ const (
 	unsupportedCoding reason = "unsupported-content-encoding"
 	malformedHeader   reason = "malformed-header"
 	bodyTooSlow       reason = "body-too-slow"
+	unauthorized      reason = "unauthorized"
+	forbidden         reason = "forbidden"
+	tooMany           reason = "too-many-requests"
 	queueFull         reason = "queue-full"
 	memoryFull        reason = "memory-full"
 	deadlinePassed    reason = "deadline-passed"
@@ -65,6 +68,9 @@ var reasons = map[reason]struct {
 	unsupportedCoding: {http.StatusUnsupportedMediaType, "The content encoding is not supported"},
 	malformedHeader:   {http.StatusBadRequest, "A header is malformed"},
 	bodyTooSlow:       {http.StatusRequestTimeout, "The body comes too slowly"},
+	unauthorized:      {http.StatusUnauthorized, "A token is needed"},
+	forbidden:         {http.StatusForbidden, "The token does not open this"},
+	tooMany:           {http.StatusTooManyRequests, "The client sends too many requests"},
 	queueFull:         {http.StatusServiceUnavailable, "The service is busy"},
 	memoryFull:        {http.StatusServiceUnavailable, "The service is busy"},
 	deadlinePassed:    {http.StatusServiceUnavailable, "The deadline has passed"},
@@ -218,6 +224,12 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case unsupportedCoding:
 		header.Set("Accept-Encoding", acceptedEncodings)
 	}
+	switch why.reason {
+	case unauthorized:
+		header.Set("Www-Authenticate", `Bearer realm="texttax"`)
+	case forbidden:
+		header.Set("Www-Authenticate", `Bearer realm="texttax", error="insufficient_scope"`)
+	}
 	if why.retryAfter > 0 {
 		header.Set("Retry-After", strconv.Itoa(why.retryAfter))
 	}
@@ -252,6 +264,37 @@ func bodiless(h http.HandlerFunc) http.HandlerFunc {
 // It is what is left to say after a panic.
 func (a *API) Fail(w http.ResponseWriter, r *http.Request) {
 	a.fail(w, r, refuse(internal, "the request could not be served; its id is in instance"))
+}
+
+// TooMany answers a client that sends more than it may.
+func (a *API) TooMany(w http.ResponseWriter, r *http.Request) {
+	a.fail(w, r, &refusal{reason: tooMany, index: -1, retryAfter: 1, detail: "this client sends more requests than it may; try again later"})
+}
+
+// Scopes are what tokens can open: sweeps and echoes with reading datasets,
+// writing datasets, and the metrics.
+var Scopes = []string{scopeSweep, scopeDatasets, ScopeMetrics}
+
+// The scopes of tokens.
+const (
+	scopeSweep    = "sweep"
+	scopeDatasets = "datasets"
+	ScopeMetrics  = "metrics"
+)
+
+// Allow guards a route by a scope.
+func (a *API) Allow(scope string, h http.HandlerFunc) http.HandlerFunc {
+	if a.config.Require == nil {
+		return h
+	}
+	deny := func(w http.ResponseWriter, r *http.Request, known bool) {
+		if known {
+			a.fail(w, r, refuse(forbidden, "the token does not have the scope "+scope))
+		} else {
+			a.fail(w, r, refuse(unauthorized, "send Authorization: Bearer and a token of the scope "+scope))
+		}
+	}
+	return a.config.Require(scope, deny)(h).ServeHTTP
 }
 
 // TooLarge answers a request whose declared length is over the body limit.

@@ -48,14 +48,17 @@ func (a *API) send(w http.ResponseWriter, r *http.Request, codec encoding.Codec,
 // answerCoding returns the content encoding for an answer, "" for none.
 func (a *API) answerCoding(r *http.Request, codec encoding.Codec, length int) string {
 	text := codec.MediaType() == encoding.JSON.MediaType()
-	if !a.compresses() || a.config.Compression == CompressText && !text || length < smallestCompressed {
+	if !a.config.Compression.covers(text) || length < smallestCompressed {
 		return ""
 	}
 	return chooseCoding(r.Header["Accept-Encoding"])
 }
 
+// covers tells whether answers of text, or else of bytes, may be compressed.
+func (c Compression) covers(text bool) bool { return c == CompressAll || c == CompressText && text }
+
 func (a *API) compresses() bool {
-	return a.config.Compression == CompressText || a.config.Compression == CompressAll
+	return a.config.Compression.covers(true)
 }
 
 // write sends one whole answer and waits until the operating system has it. An
@@ -98,6 +101,9 @@ func (a *API) negotiated(w http.ResponseWriter) {
 	vary := varyAccept
 	if a.compresses() {
 		vary = varyBoth
+	}
+	if others := w.Header()["Vary"]; len(others) > 0 { // such as Origin
+		vary = append(others, vary...)
 	}
 	w.Header()["Vary"] = vary
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"net/url"
 	"time"
@@ -55,6 +54,7 @@ func (a *API) sweep(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 
+	ex.Combos = len(p.combos)
 	ex.Clock.Enter(middleware.Encode)
 	answer, err := c.answer.AppendResults(c.out.empty(), &c.results)
 	if err != nil {
@@ -136,7 +136,7 @@ func (a *API) planSeries(req *encoding.Request, query url.Values) ([]float64, er
 	case req.Close == nil:
 		return nil, refuseField(invalidValue, "close", "close: there is no series; send it in the body, or name a dataset")
 	}
-	return req.Close, checkPrices(req.Close, req.Invalid)
+	return req.Close, checkPrices(req)
 }
 
 // planCombos finds the combos: windows or lengths, in the body or the query.
@@ -193,28 +193,13 @@ func planFee(req *encoding.Request, query url.Values) (float64, error) {
 			return 0, queryError(err)
 		}
 	}
-	// Beyond 1 somebody has sent percent, or basis points.
-	if math.IsNaN(fee) || math.Abs(fee) >= 1 {
-		return 0, refuseField(invalidValue, "fee", fmt.Sprintf("fee: must be a fraction of the position, such as %v, not %v", kernel.DefaultFee, fee))
-	}
-	return fee, nil
+	return fee, encoding.CheckFee(fee)
 }
 
 // checkPrices refuses an empty series, and the first close that is no price.
-// alien is the first element that the decoder could not even store.
-func checkPrices(series []float64, alien *encoding.Error) error {
-	if len(series) == 0 {
+func checkPrices(req *encoding.Request) error {
+	if len(req.Close) == 0 {
 		return refuseField(invalidValue, "close", "close: the series is empty")
 	}
-	for i, v := range series {
-		if v > 0 && v <= math.MaxFloat64 {
-			continue
-		}
-		if alien != nil && alien.Index == i {
-			return alien
-		}
-		return &refusal{reason: invalidValue, field: "close", index: i,
-			detail: fmt.Sprintf("close[%d]: a price must be a finite number above 0, not %v", i, v)}
-	}
-	return nil
+	return req.CheckPrices()
 }

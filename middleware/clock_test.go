@@ -81,8 +81,13 @@ func TestServerTimingHasThePhasesThatWereEnteredInMilliseconds(t *testing.T) {
 // newTracked returns a handler with the middleware around serve, and the
 // metrics' registry.
 func newTracked(serve http.HandlerFunc) (http.Handler, *prometheus.Registry) {
+	return newTrackedAs(nil, serve)
+}
+
+func newTrackedAs(possible func(string, Phase) bool, serve http.HandlerFunc) (http.Handler, *prometheus.Registry) {
 	registry := prometheus.NewRegistry()
 	metrics := NewMetrics(registry, Labels{
+		Possible:   possible,
 		Endpoints:  map[string]string{"/work": "work", "/quick": "quick"},
 		Timed:      map[string][]Phase{"work": Phases()},
 		Formats:    []string{"json", "octet"},
@@ -148,6 +153,24 @@ func TestSleepsLandInTheSeriesOfTheirPhase(t *testing.T) {
 			if got := hist.GetSampleSum(); math.Abs(got-want) > 1e-12 || hist.GetSampleCount() != count {
 				t.Errorf("%s: %v s in %d requests, not %v in %d", key, got, hist.GetSampleCount(), want, count)
 			}
+		}
+	})
+}
+
+func TestAPhaseThatNobodyThoughtPossibleIsCountedAllTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		noQueue := func(_ string, p Phase) bool { return p != Queue }
+		h, registry := newTrackedAs(noQueue, func(w http.ResponseWriter, _ *http.Request) {
+			From(w).RequestFormat = "json"
+			From(w).Clock.Enter(Queue)
+			time.Sleep(time.Second)
+		})
+		if _, there := histograms(t, registry)["/work/json/queue"]; there {
+			t.Error("it has a series before it is seen")
+		}
+		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/work", nil))
+		if got := histograms(t, registry)["/work/json/queue"]; got.GetSampleCount() != 1 || got.GetSampleSum() != 1 {
+			t.Errorf("%v s in %d requests", got.GetSampleSum(), got.GetSampleCount())
 		}
 	})
 }

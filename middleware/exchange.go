@@ -30,6 +30,8 @@ type Exchange struct {
 	AnswerFormat  string // set by the routes: format of the answer's body
 	BytesIn       int64  // set by the routes: body bytes read off the wire
 	BodyRead      bool   // set by the routes: the body has been read to its end
+	Bars          int    // set by the routes: length of the series in the request's body
+	Combos        int    // set by the routes: combos that the request has computed
 	Rejection     string // set by the routes: why the request was refused; "" if it was not
 	Panicked      bool   // set by Recover
 }

@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -11,9 +12,13 @@ import (
 // Names of the metrics, for those who query them.
 const (
 	PhaseMetric         = "texttax_phase_duration_seconds"
+	DurationMetric      = "texttax_request_duration_seconds"
 	RequestsMetric      = "texttax_requests_total"
 	RequestBytesMetric  = "texttax_request_body_bytes_total"
 	ResponseBytesMetric = "texttax_response_body_bytes_total"
+	BarsMetric          = "texttax_request_bars_total"
+	CombosMetric        = "texttax_combos_total"
+	ComboSecondsMetric  = "texttax_combo_seconds_total"
 	InFlightMetric      = "texttax_requests_in_flight"
 	RejectedMetric      = "texttax_rejected_total"
 	PanicsMetric        = "texttax_panics_total"
@@ -30,6 +35,20 @@ const (
 // Other is the value of a label whose true value is not in its closed set.
 const Other = "other"
 
+// What the label combos of CombosMetric and ComboSecondsMetric tells apart: a
+// client that sends a request for each combo, and one that sends them together.
+const (
+	OneCombo   = "one"
+	ManyCombos = "many"
+)
+
+// Values of the label part of ComboSecondsMetric.
+const (
+	BoundaryPart = "boundary" // all phases but the next two
+	QueuePart    = "queue"
+	ComputePart  = "compute"
+)
+
 // PhaseBuckets are the upper bounds of the classic buckets of phase durations,
 // in seconds: from 1 us to 134 s, each twice the one before, so that a
 // quantile that is read back is within a factor of 2 of the truth.
@@ -44,6 +63,11 @@ type Labels struct {
 	Only       map[string][]string // formats of the timed endpoints that don't have all
 	Statuses   []int
 	Rejections []string
+
+	// Possible tells which phases requests and answers of a format can be in,
+	// of those that their endpoint has: the others have no series until it turns
+	// out that they can. Nil stands for all.
+	Possible func(format string, p Phase) bool
 }
 
 // statuses is a closed set of codes, with their label values made beforehand.
@@ -62,7 +86,10 @@ type Metrics struct {
 	formats    map[string]bool
 	statuses   statuses
 	phases     map[phaseKey]prometheus.Observer
-	bytes      map[bytesKey][2]prometheus.Counter // in and out
+	phaseTimes *prometheus.HistogramVec
+	durations  map[string]prometheus.Observer // by endpoint
+	bodies     map[bodyKey]bodyCounters
+	combos     map[combosKey]comboCounters
 	requests   *prometheus.CounterVec
 	rejections map[string]prometheus.Counter
 	inFlight   prometheus.Gauge
@@ -74,7 +101,16 @@ type phaseKey struct {
 	phase            Phase
 }
 
-type bytesKey struct{ endpoint, format string }
+type bodyKey struct{ endpoint, format string }
+
+type bodyCounters struct{ in, out, bars prometheus.Counter }
+
+type combosKey struct {
+	format string
+	many   bool
+}
+
+type comboCounters struct{ combos, boundary, queue, compute prometheus.Counter }
 
 // NewMetrics registers the metrics and makes every known series, at 0. It
 // panics if a metric is already registered: that is a fault of the program.
@@ -84,7 +120,9 @@ func NewMetrics(registry prometheus.Registerer, labels Labels) *Metrics {
 		formats:    map[string]bool{},
 		statuses:   statuses{},
 		phases:     map[phaseKey]prometheus.Observer{},
-		bytes:      map[bytesKey][2]prometheus.Counter{},
+		durations:  map[string]prometheus.Observer{},
+		bodies:     map[bodyKey]bodyCounters{},
+		combos:     map[combosKey]comboCounters{},
 		rejections: map[string]prometheus.Counter{},
 	}
 	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -92,33 +130,46 @@ func NewMetrics(registry prometheus.Registerer, labels Labels) *Metrics {
 		registry.MustRegister(v)
 		return v
 	}
-	phases := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:                            PhaseMetric,
-		Help:                            "Time that requests spent in each phase. Format is the request's up to compute, then the answer's.",
-		Buckets:                         PhaseBuckets(),
-		NativeHistogramBucketFactor:     1.1,
-		NativeHistogramMaxBucketNumber:  160,
-		NativeHistogramMinResetDuration: time.Hour,
-	}, []string{"endpoint", "format", "phase"})
-	registry.MustRegister(phases)
+	histograms := func(name, help string, labels ...string) *prometheus.HistogramVec {
+		v := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:                            name,
+			Help:                            help,
+			Buckets:                         PhaseBuckets(),
+			NativeHistogramBucketFactor:     1.1,
+			NativeHistogramMaxBucketNumber:  160,
+			NativeHistogramMinResetDuration: time.Hour,
+		}, labels)
+		registry.MustRegister(v)
+		return v
+	}
+	m.phaseTimes = histograms(PhaseMetric, "Time that requests spent in each phase. Format is the request's up to compute, then the answer's.", "endpoint", "format", "phase")
+	durations := histograms(DurationMetric, "Time from a request's header to the end of its answer: all phases together.", "endpoint")
 	in := counters(RequestBytesMetric, "Body bytes of requests, as on the wire.", "endpoint", "format")
 	out := counters(ResponseBytesMetric, "Body bytes of answers, as on the wire.", "endpoint", "format")
+	bars := counters(BarsMetric, "Bars of the series in bodies of requests.", "endpoint", "format")
 	for _, f := range labels.Formats {
 		m.formats[f] = true
 	}
 	for endpoint, possible := range labels.Timed {
+		m.durations[endpoint] = durations.WithLabelValues(endpoint)
 		formats, some := labels.Only[endpoint]
 		if !some {
 			formats = labels.Formats
 		}
 		for _, format := range append([]string{Other}, formats...) {
-			m.bytes[bytesKey{endpoint, format}] = [2]prometheus.Counter{
-				in.WithLabelValues(endpoint, format), out.WithLabelValues(endpoint, format)}
+			m.bodies[bodyKey{endpoint, format}] = bodyCounters{
+				in.WithLabelValues(endpoint, format), out.WithLabelValues(endpoint, format), bars.WithLabelValues(endpoint, format)}
+			if some && format == Other {
+				continue // in no phase is the format unknown
+			}
 			for _, p := range possible {
-				m.phases[phaseKey{endpoint, format, p}] = phases.WithLabelValues(endpoint, format, p.String())
+				if labels.Possible == nil || labels.Possible(format, p) {
+					m.phases[phaseKey{endpoint, format, p}] = m.phaseTimes.WithLabelValues(endpoint, format, p.String())
+				}
 			}
 		}
 	}
+	m.combos = newComboCounters(counters, labels.Formats)
 	m.requests = counters(RequestsMetric, "Requests by endpoint and status code. Code 499 is a client that went away.", "endpoint", "code")
 	for _, s := range labels.Statuses {
 		m.statuses[s] = strconv.Itoa(s)
@@ -139,6 +190,25 @@ func NewMetrics(registry prometheus.Registerer, labels Labels) *Metrics {
 	return m
 }
 
+// newComboCounters makes the counters by which calls for one combo and calls
+// for many can be compared.
+func newComboCounters(counters func(name, help string, labels ...string) *prometheus.CounterVec, formats []string) map[combosKey]comboCounters {
+	combos := counters(CombosMetric, "Combos computed, by the request's format, in requests for one combo and for many.", "format", "combos")
+	seconds := counters(ComboSecondsMetric, "Time of the requests that computed combos: at the boundary, in the queue, in the kernel.", "format", "combos", "part")
+	made := map[combosKey]comboCounters{}
+	for _, format := range formats {
+		for size, many := range map[string]bool{OneCombo: false, ManyCombos: true} {
+			made[combosKey{format, many}] = comboCounters{
+				combos.WithLabelValues(format, size),
+				seconds.WithLabelValues(format, size, BoundaryPart),
+				seconds.WithLabelValues(format, size, QueuePart),
+				seconds.WithLabelValues(format, size, ComputePart),
+			}
+		}
+	}
+	return made
+}
+
 // Begin implements Observer.
 func (m *Metrics) Begin(*Exchange) { m.inFlight.Inc() }
 
@@ -155,9 +225,21 @@ func (m *Metrics) End(ex *Exchange) {
 		m.rejection(ex.Rejection).Inc()
 	}
 	request, answer := m.format(ex.RequestFormat), m.format(ex.AnswerFormat)
-	if b, ok := m.bytes[bytesKey{endpoint, request}]; ok {
-		b[0].Add(float64(ex.BytesIn))
-		m.bytes[bytesKey{endpoint, answer}][1].Add(float64(ex.BytesOut))
+	if b, ok := m.bodies[bodyKey{endpoint, request}]; ok {
+		b.in.Add(float64(ex.BytesIn))
+		b.bars.Add(float64(ex.Bars))
+		m.bodies[bodyKey{endpoint, answer}].out.Add(float64(ex.BytesOut))
+	}
+	if c, ok := m.combos[combosKey{request, ex.Combos > 1}]; ok && ex.Combos > 0 {
+		queue, _ := ex.Clock.Spent(Queue)
+		compute, _ := ex.Clock.Spent(Compute)
+		c.combos.Add(float64(ex.Combos))
+		c.queue.Add(queue.Seconds())
+		c.compute.Add(compute.Seconds())
+		c.boundary.Add((ex.Clock.Wall() - queue - compute).Seconds())
+	}
+	if d, ok := m.durations[endpoint]; ok {
+		d.Observe(ex.Clock.Wall().Seconds())
 	}
 	for p := range numPhases {
 		spent, entered := ex.Clock.Spent(p)
@@ -170,6 +252,8 @@ func (m *Metrics) End(ex *Exchange) {
 		}
 		if o, ok := m.phases[phaseKey{endpoint, format, p}]; ok {
 			o.Observe(spent.Seconds())
+		} else if slices.Contains(m.labels.Timed[endpoint], p) {
+			m.phaseTimes.WithLabelValues(endpoint, format, p.String()).Observe(spent.Seconds())
 		}
 	}
 }

@@ -45,3 +45,27 @@ func TestAMegabyteOfOctetsCostsNoAllocationOfItsSize(t *testing.T) {
 		}
 	}
 }
+
+func TestAMegabyteInAFrameCostsNoAllocationOfItsSize(t *testing.T) {
+	s := startFrames(t)
+	for _, at := range s.frames {
+		c := dialFrames(t, at)
+		sent := frame(t, encoding.OpEcho, gbm42.Close())
+		answer := make([]byte, 4+8*gbm42.Bars)
+		for range 10 {
+			roundTrip(t, c, sent, answer)
+		}
+		const frames = 50
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range frames {
+			roundTrip(t, c, sent, answer)
+		}
+		runtime.ReadMemStats(&after)
+		if each := (after.TotalAlloc - before.TotalAlloc) / frames; each > 1_200_000/4 {
+			t.Errorf("%s: %d bytes are allocated for each frame", at, each)
+		} else {
+			t.Logf("%s: %d bytes in %d allocations for each frame", at, each, (after.Mallocs-before.Mallocs)/frames)
+		}
+	}
+}

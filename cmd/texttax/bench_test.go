@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -104,18 +105,27 @@ func TestMain(m *testing.M) {
 		}
 		fmt.Println("serving on http://" + listener.Addr().String())
 		panic(http.Serve(listener, http.HandlerFunc(bareEcho)))
+	case "bare-echo":
+		listener, err := net.Listen("unix", os.Args[len(os.Args)-1])
+		if err != nil {
+			panic(err)
+		}
+		fmt.Println("serving on " + listener.Addr().String())
+		bareEchoes(listener)
 	case "texttax":
 		main()
 	}
-	os.Exit(m.Run())
+	status := m.Run()
+	_ = os.RemoveAll(binaryFolder) // which may be ""
+	os.Exit(status)
 }
 
 // startBenchServer starts the bare server, or the whole program as it is in
 // production, as a process of its own, and returns its URL. The log goes to a
 // file that forgets.
-func startBenchServer(tb testing.TB, which string) string {
+func startBenchServer(tb testing.TB, which string, args ...string) string {
 	tb.Helper()
-	server := exec.Command(os.Args[0], "serve", "--listen", "127.0.0.1:0")
+	server := exec.Command(os.Args[0], append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
 	server.Env = append(os.Environ(), benchServer+"="+which)
 	stdout, err := server.StdoutPipe()
 	if err != nil {
@@ -192,6 +202,80 @@ func BenchmarkTextTax(b *testing.B) {
 			}
 			b.ReportMetric(float64(tax.Nanoseconds())/1e3, "tax-us")
 			b.ReportMetric(float64(len(body)), "body-bytes")
+		})
+	}
+}
+
+// BenchmarkHTTPEcho compares echoes of 150,000 closes as octets over HTTP with a
+// bare loop that reads a message of that length and writes it back, in turns,
+// each over one connection of the same kind.
+func BenchmarkHTTPEcho(b *testing.B) {
+	for _, network := range []string{"tcp", "unix"} {
+		b.Run("network="+network, func(b *testing.B) {
+			folder := socketFolder(b)
+			address := map[string][2]string{"tcp": {"127.0.0.1:0", "127.0.0.1:0"}, "unix": {filepath.Join(folder, "bare"), "unix:" + filepath.Join(folder, "http")}}[network]
+			l, err := net.Listen(network, address[0])
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer l.Close()
+			go bareEchoes(l)
+			s := start(b, "--listen", address[1], "--log-level", "warn")
+			path := strings.TrimPrefix(address[1], "unix:")
+			if network == "tcp" {
+				path = strings.TrimPrefix(s.url, "http://")
+			}
+
+			body := encode(b, encoding.Octet, &encoding.Request{Close: gbm42.Close()})
+			bare, err := net.Dial(network, l.Addr().String())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer bare.Close()
+			if _, err := bare.Write([]byte{1}); err != nil { // messages of this length
+				b.Fatal(err)
+			}
+			http, err := net.Dial(network, path)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer http.Close()
+			request := append(fmt.Appendf(nil, "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", len(body)), body...)
+			answer, in := make([]byte, len(body)), bufio.NewReader(http)
+			echo := func() {
+				if _, err := http.Write(request); err != nil {
+					b.Fatal(err)
+				}
+				for {
+					line, err := in.ReadSlice('\n')
+					if err != nil {
+						b.Fatal(err)
+					}
+					if len(line) == 2 {
+						break
+					}
+				}
+				if _, err := io.ReadFull(in, answer); err != nil {
+					b.Fatal(err)
+				}
+			}
+			var times [2][]time.Duration
+			for b.Loop() {
+				for i, once := range []func(){func() { roundTrip(b, bare, body, answer) }, echo} {
+					for range 10 {
+						began := time.Now()
+						once()
+						times[i] = append(times[i], time.Since(began))
+					}
+				}
+			}
+			if !bytes.Equal(answer, body) {
+				b.Error("the echo is another")
+			}
+			least, took := median(times[0]), median(times[1])
+			b.ReportMetric(float64(least.Nanoseconds())/1e3, "bare-us")
+			b.ReportMetric(float64(took.Nanoseconds())/1e3, "http-us")
+			b.ReportMetric(float64(took)/float64(least), "ratio")
 		})
 	}
 }

@@ -3,12 +3,14 @@ package main
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -16,14 +18,29 @@ import (
 
 // buildBinary builds the program once for the tests that need a process of their
 // own.
-func buildBinary(t *testing.T) string {
+func buildBinary(t testing.TB) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "texttax")
-	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	path, err := builtBinary()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return path
 }
+
+// binaryFolder is where the tests of this process build the program, once; it
+// is removed when they are done.
+var binaryFolder string
+
+var builtBinary = sync.OnceValues(func() (path string, err error) {
+	if binaryFolder, err = os.MkdirTemp("", "texttax-test"); err != nil {
+		return "", err
+	}
+	path = filepath.Join(binaryFolder, "texttax")
+	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return path, nil
+})
 
 // process is the program as a process.
 type process struct {

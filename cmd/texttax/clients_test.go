@@ -48,9 +48,10 @@ and name their interpreter by its absolute path: PYTHON=$PWD/.venv/bin/python`
 	}
 	lookAt(t, pythonClients)
 
-	s := start(t)
+	frames := filepath.Join(socketFolder(t), "frames")
+	s := start(t, "--frame-listen", "unix:"+frames)
 	pytest := exec.CommandContext(t.Context(), path, "-m", "pytest", "-q", "-p", "no:cacheprovider", pythonClients)
-	pytest.Env = append(os.Environ(), "TEXTTAX_URL="+s.url, "PYTHONDONTWRITEBYTECODE=1")
+	pytest.Env = append(os.Environ(), "TEXTTAX_URL="+s.url, "TEXTTAX_FRAMES="+frames, "TEXTTAX="+buildBinary(t), "PYTHONDONTWRITEBYTECODE=1")
 	runClients(t, pytest)
 }
 

@@ -136,7 +136,7 @@ func TestKillLosesNoAcknowledgedDataset(t *testing.T) {
 		}
 		time.Sleep(time.Duration(rng.IntN(150)) * time.Millisecond)
 		p.signal(t, syscall.SIGKILL)
-		_ = <-p.ended
+		<-p.ended
 		wait.Wait()
 		client.CloseIdleConnections()
 		if p.stderr.String() != "" {
@@ -180,7 +180,7 @@ func TestTwoProcessesDoNotShareADirectory(t *testing.T) {
 	}
 	holds(t, first.url, "it", prices(1, 10))
 	first.signal(t, syscall.SIGKILL)
-	_ = <-first.ended
+	<-first.ended
 	// The lock has died with its owner.
 	holds(t, startProcess(t, os.Args[0], "--data-dir", dir).url, "it", prices(1, 10))
 }

@@ -9,16 +9,21 @@ import (
 	"net"
 	"strconv"
 	"strings"
+
+	"texttax/encoding/ring"
 )
 
 // address is where to listen: host:port or tcp:host:port, unix:/path, or
-// shm:/path for rings in shared memory.
+// shm:/path for rings in shared memory. The zero address is none.
 type address struct{ network, at string }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (a *address) UnmarshalText(text []byte) error {
 	network, at, given := strings.Cut(string(text), ":")
 	switch {
+	case len(text) == 0:
+		*a = address{}
+		return nil
 	case given && network == "tcp":
 		*a = address{"tcp", at}
 	case given && (network == "unix" || network == "shm"):
@@ -63,30 +68,42 @@ func (a address) listen(ctx context.Context, mode socketMode) (net.Listener, err
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", a, err)
 	}
-	return l, nil
+	if !a.isMemory() {
+		return l, nil
+	}
+	rings, err := ring.NewListener(l, ring.Size)
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return rings, nil
 }
 
 // warnOfStrangers says in the log who can use an address beside its user.
-func (a address) warnOfStrangers(log *slog.Logger, bound net.Addr, mode socketMode) {
+func (a address) warnOfStrangers(log *slog.Logger, bound net.Addr, mode socketMode, guards *guards) {
+	if guards.tokens != nil {
+		return
+	}
 	const warning = "anyone who reaches this address can use it: there is no authentication"
-	switch at := bound.(type) {
-	case *net.TCPAddr:
+	if at, ok := bound.(*net.TCPAddr); ok {
 		if !at.IP.IsLoopback() {
 			log.Warn(warning, "address", at.String())
 		}
-	case *net.UnixAddr:
-		if mode&0o002 != 0 { // to connect is to write
-			log.Warn(warning, "address", a.String(), "mode", fmt.Sprintf("%#o", mode))
-		}
+	} else if mode&0o002 != 0 { // to connect is to write
+		log.Warn(warning, "address", a.String(), "mode", fmt.Sprintf("%#o", mode))
 	}
 }
 
-// httpURL tells how to reach an HTTP server on the address.
-func (a address) httpURL(bound net.Addr) string {
-	if a.network == "unix" {
-		return fmt.Sprintf("%s (curl --unix-socket %s http://localhost/)", a, a.at)
+// httpURL tells how to reach an HTTP server on an address.
+func httpURL(a address, guards *guards) func(bound net.Addr) string {
+	return func(bound net.Addr) string {
+		switch {
+		case a.network == "unix":
+			return fmt.Sprintf("%s (curl --unix-socket %s http://localhost/)", a, a.at)
+		case guards.tls != nil:
+			return "https://" + bound.String()
+		}
+		return "http://" + bound.String()
 	}
-	return "http://" + bound.String()
 }
 
 // frameURL tells how to reach a frame server on the address.

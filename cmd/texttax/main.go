@@ -9,9 +9,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"texttax/kernel"
 )
 
 func main() {
@@ -47,8 +50,13 @@ func exitStatus(err error) int {
 }
 
 type commandLine struct {
-	Serve   serveCommand     `cmd:"" help:"Serve sweeps and echoes over HTTP, and the metrics of their phases."`
-	Version kong.VersionFlag `help:"Print the version and exit." env:"-"`
+	Serve       serveCommand       `cmd:"" help:"Serve sweeps and echoes over HTTP, and the metrics of their phases."`
+	Sweep       sweepCommand       `cmd:"" help:"Run one sweep over a file, a built-in series or a frame from standard input."`
+	Load        loadCommand        `cmd:"" help:"Send sustained load to a server, and tell where its time goes."`
+	Compare     compareCommand     `cmd:"" help:"Study on this machine what text, boundary and work cost."`
+	Report      reportCommand      `cmd:"" help:"Compare two results of load or of compare."`
+	Healthcheck healthcheckCommand `cmd:"" help:"Ask a server whether it is ready, and exit with 0 if it is."`
+	Version     kong.VersionFlag   `help:"Print the version and exit." env:"-"`
 }
 
 const description = `texttax runs backtest parameter sweeps behind a REST boundary in four body formats (JSON, MessagePack, Arrow, raw octets) and shows, request by request, what the boundary costs.
@@ -58,7 +66,11 @@ Start a server, then run 80 combos over the built-in series of 150,000 bars:
   texttax serve
   curl -X POST 'localhost:8080/sweep?dataset=gbm42&lengths=6:200:80'
 
-Each flag has a twin in the environment, shown beside it.`
+Or run them without a server:
+
+  texttax sweep --dataset gbm42
+
+Each flag of serve has a twin in the environment, shown beside it.`
 
 // helpExit ends the parsing of a command line that asked for help.
 type helpExit int
@@ -79,7 +91,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		kong.Description(description),
 		kong.DefaultEnvars("TEXTTAX"),
 		kong.ConfigureHelp(kong.HelpOptions{Tree: true}),
-		kong.Vars{"version": buildInfo().String()},
+		kong.Vars{
+			"version": buildInfo().String(),
+			"lengths": defaultLengths,
+			"fee":     strconv.FormatFloat(kernel.DefaultFee, 'g', -1, 64),
+		},
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { panic(helpExit(code)) }),
 		kong.BindTo(ctx, (*context.Context)(nil)),

@@ -83,9 +83,58 @@ func TestServerTimingAndMetricsTellTheSame(t *testing.T) {
 	}
 }
 
+func TestCombosAndBarsAreCountedByHowTheyCome(t *testing.T) {
+	s := start(t)
+	body := encode(t, encoding.MessagePack, &encoding.Request{Close: gbm42.Close()[:1000]})
+	spent := map[string]float64{}
+	for _, query := range []string{"lengths=6", "lengths=8", "lengths=6:200:80", "lengths=0"} {
+		r := ask(t, "POST", s.url+"/sweep?"+query, body, "Content-Type", "application/vnd.msgpack", "Accept", "application/octet-stream")
+		if r.status != 200 {
+			continue
+		}
+		size := "one"
+		if query == "lengths=6:200:80" {
+			size = "many"
+		}
+		for phase, seconds := range timings(t, r.header.Get("Server-Timing")) {
+			part := phase
+			if phase != "queue" && phase != "compute" {
+				part = "boundary"
+			}
+			spent[size+"/"+part] += seconds
+		}
+	}
+	ask(t, "POST", s.url+"/echo", body, "Content-Type", "application/vnd.msgpack")
+	ask(t, "POST", s.url+"/sweep?dataset=gbm42&lengths=6", nil)
+	settle(t, s)
+	for series, want := range map[string]float64{
+		`texttax_request_bars_total{endpoint="sweep",format="msgpack"}`:      4000, // a series that is then refused has come too
+		`texttax_request_bars_total{endpoint="echo",format="msgpack"}`:       1000,
+		`texttax_request_bars_total{endpoint="sweep",format="json"}`:         0,
+		`texttax_combos_total{combos="one",format="msgpack"}`:                2,
+		`texttax_combos_total{combos="many",format="msgpack"}`:               80,
+		`texttax_combos_total{combos="one",format="json"}`:                   1,
+		`texttax_request_duration_seconds_count{endpoint="sweep"}`:           5,
+		`texttax_request_duration_seconds_count{endpoint="echo"}`:            1,
+		`texttax_request_duration_seconds_bucket{endpoint="echo",le="+Inf"}`: 1,
+	} {
+		if got := metric(t, s, series); got != want {
+			t.Errorf("%s is %v, not %v", series, got, want)
+		}
+	}
+	for key, want := range spent {
+		size, part, _ := strings.Cut(key, "/")
+		got := metric(t, s, fmt.Sprintf(`texttax_combo_seconds_total{combos="%s",format="msgpack",part="%s"}`, size, part))
+		// The boundary has transit_out too, which the header can't have.
+		if got < want-1e-8 || part != "boundary" && got > want+1e-8 {
+			t.Errorf("%s is %v s, and %v s by the headers", key, got, want)
+		}
+	}
+}
+
 // newTestStack serves everything but the program around it.
 func newTestStack() *stack {
-	return newStack(handlers.Config{Queue: handlers.DefaultQueue, Log: slog.New(slog.DiscardHandler)}, false)
+	return newStack(handlers.Config{Queue: handlers.DefaultQueue, Log: slog.New(slog.DiscardHandler)}, &guards{flags: new(security)}, false)
 }
 
 func TestThePhasesCoverTheHandlersWallTime(t *testing.T) {

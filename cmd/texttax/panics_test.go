@@ -146,7 +146,7 @@ func TestAPanicAnywhereIsA500AndLosesNothing(t *testing.T) {
 	octet := encoding.Octet
 	encoding.Octet = &poisonedCodec{Codec: octet}
 	log := new(lockedBuffer)
-	stack := newStack(handlers.Config{Queue: handlers.DefaultQueue, Log: slog.New(slog.NewJSONHandler(log, nil))}, false)
+	stack := newStack(handlers.Config{Queue: handlers.DefaultQueue, Log: slog.New(slog.NewJSONHandler(log, nil))}, &guards{flags: new(security)}, false)
 	web := httptest.NewServer(poisoner(stack.public))
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -24,9 +24,11 @@ import (
 
 type serveCommand struct {
 	Listen      []address  `default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Address to serve on, HOST:PORT or unix:PATH; may be given several times. Port 0 takes a free port; the address is printed. Default: ${default}."`
-	AdminListen *address   `placeholder:"ADDRESS" help:"Serve /metrics, /healthz, /readyz and /debug/pprof/ on this address instead. Without it there is no pprof."`
-	FrameListen []address  `placeholder:"ADDRESS" help:"Address to serve the frame protocol on, unix:PATH or tcp:HOST:PORT; may be given several times."`
+	AdminListen address    `placeholder:"ADDRESS" help:"Serve /metrics, /live, /healthz, /readyz and /debug/pprof/ on this address instead. Without it there is no pprof."`
+	FrameListen []address  `placeholder:"ADDRESS" help:"Address to serve the frame protocol on, unix:PATH, tcp:HOST:PORT or shm:PATH (rings in shared memory, offered on a socket); may be given several times."`
 	SocketMode  socketMode `default:"0600" placeholder:"MODE" help:"Permissions of the files of Unix sockets: who may connect. Default: ${default}."`
+
+	Security security `embed:"" group:"Security"`
 
 	BodyMax   size          `default:"64MiB" help:"Largest body, on the wire and once its content encoding is undone."`
 	BarsMax   int           `default:"10000000" help:"Longest series, in bars."`
@@ -75,7 +77,7 @@ func (s *size) UnmarshalText(text []byte) error {
 
 // Help is shown by texttax serve --help.
 func (*serveCommand) Help() string {
-	return `Routes: POST /sweep and /echo; GET /datasets; GET, PUT and DELETE /datasets/ID; GET /metrics, /healthz, /readyz, /version, /openapi.yaml and / (a short guide).
+	return `Routes: POST /sweep and /echo; GET /datasets; GET, PUT and DELETE /datasets/ID; GET /metrics, /live (the metrics, drawn), /healthz, /readyz, /version, /openapi.yaml and / (a short guide).
 
 Body formats, chosen by Content-Type and Accept: application/json, application/vnd.msgpack, application/vnd.apache.arrow.stream, application/octet-stream.
 
@@ -96,8 +98,8 @@ func (c *serveCommand) Validate() error {
 			return fmt.Errorf("%s must be at least 1, not %d", limit.flag, limit.value)
 		}
 	}
-	if len(c.Listen) == 0 {
-		return errors.New("--listen needs an address, such as 127.0.0.1:8080")
+	if len(c.Listen) == 0 || slices.Contains(slices.Concat(c.Listen, c.FrameListen), address{}) {
+		return errors.New("--listen and --frame-listen need addresses, such as 127.0.0.1:8080 or unix:/run/texttax.sock")
 	}
 	if c.MemoryMax != 0 && int64(c.MemoryMax) < handlers.MemoryFor(int64(c.BodyMax)) {
 		return fmt.Errorf("--memory-max must be at least %d, which a body of --body-max may take, not %d", handlers.MemoryFor(int64(c.BodyMax)), c.MemoryMax)
@@ -105,8 +107,11 @@ func (c *serveCommand) Validate() error {
 	if c.RequestTimeout < 0 || c.QueueTime < 0 || c.TransferGrace < 0 || c.TransferRate < 0 {
 		return errors.New("--request-timeout, --queue-time, --transfer-grace and --transfer-rate must not be negative")
 	}
-	if slices.ContainsFunc(c.Listen, address.isMemory) || c.AdminListen != nil && c.AdminListen.isMemory() {
+	if slices.ContainsFunc(append(slices.Clone(c.Listen), c.AdminListen), address.isMemory) {
 		return errors.New("HTTP is not served over shared memory: shm: is for --frame-listen")
+	}
+	if err := c.Security.validate(); err != nil {
+		return err
 	}
 	if c.Slots < 0 || c.QueueMax < 0 {
 		return errors.New("--slots and --queue-max must not be negative")
@@ -123,6 +128,11 @@ func (c *serveCommand) Validate() error {
 // Run serves until ctx ends, then drains.
 func (c *serveCommand) Run(ctx context.Context, out streams) error {
 	log := newLog(c.LogFormat, c.LogLevel, out.stderr)
+	guards, err := c.Security.load()
+	if err != nil {
+		return err
+	}
+	defer guards.reloadOnHangup(log)()
 	datasets, err := store.Open(store.Config{Max: int64(c.DatasetsMax), Dir: c.DataDir, Log: log})
 	if err != nil {
 		return err
@@ -146,7 +156,7 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 		Build:       handlers.Build(buildInfo()),
 		Ready:       ready.Load,
 		Log:         log,
-	}, c.AdminListen != nil)
+	}, guards, c.AdminListen != address{})
 
 	// Listening comes first: a busy port is an error at once.
 	var listeners []net.Listener
@@ -168,12 +178,15 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 			return err
 		}
 		listeners = append(listeners, l)
-		at.warnOfStrangers(log, l.Addr(), c.SocketMode)
+		if err := guards.mayBind(at, l.Addr(), name != "frames"); err != nil {
+			return err
+		}
+		at.warnOfStrangers(log, l.Addr(), c.SocketMode, guards)
 		services = append(services, service{name, url(l.Addr()), l, v})
 		return nil
 	}
 	for _, at := range c.Listen {
-		if err := serve("serving", at, at.httpURL, c.httpServer(s.public, log)); err != nil {
+		if err := serve("serving", at, httpURL(at, guards), c.httpServer(s.public, log, guards)); err != nil {
 			return err
 		}
 	}
@@ -183,8 +196,8 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 		}
 	}
 	public := len(services)
-	if c.AdminListen != nil {
-		if err := serve("admin", *c.AdminListen, c.AdminListen.httpURL, c.httpServer(s.admin, log)); err != nil {
+	if c.AdminListen != (address{}) {
+		if err := serve("admin", c.AdminListen, httpURL(c.AdminListen, guards), c.httpServer(s.admin, log, guards)); err != nil {
 			return err
 		}
 	}
@@ -243,8 +256,9 @@ type protocol interface {
 // maxHeaderBytes bounds a request's header. Ours are short.
 const maxHeaderBytes = 64 << 10
 
-func (c *serveCommand) httpServer(h http.Handler, log *slog.Logger) *http.Server {
-	return &http.Server{
+func (c *serveCommand) httpServer(h http.Handler, log *slog.Logger, guards *guards) protocol {
+	return secured{guards: guards, Server: &http.Server{
+		TLSConfig:         guards.tls.Clone(), // each server adds to its own
 		Handler:           h,
 		ReadHeaderTimeout: c.HeaderTimeout,
 		IdleTimeout:       c.IdleTimeout,
@@ -252,5 +266,5 @@ func (c *serveCommand) httpServer(h http.Handler, log *slog.Logger) *http.Server
 		// Or OPTIONS * would be answered past the middleware.
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-	}
+	}}
 }

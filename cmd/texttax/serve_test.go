@@ -191,7 +191,7 @@ func TestSeveralAddressesServeTheSame(t *testing.T) {
 
 func TestAnAdminAddressTakesTheOperationsAway(t *testing.T) {
 	s := start(t, "--admin-listen", "127.0.0.1:0")
-	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/debug/pprof/"} {
+	for _, path := range []string{"/metrics", "/live", "/healthz", "/readyz", "/debug/pprof/"} {
 		if r := ask(t, "GET", s.admin+path, nil); r.status != 200 {
 			t.Errorf("%s on the admin address: %d", path, r.status)
 		}
@@ -223,7 +223,7 @@ func TestHelpTeaches(t *testing.T) {
 
 func TestAWrongCommandLineIsRefusedWithStatus2(t *testing.T) {
 	for _, args := range [][]string{
-		{}, {"serv"}, {"serve", "--lisen", ":0"}, {"serve", "--body-max", "lots"}, {"serve", "--body-max", "0B"}, {"serve", "--body-max", "-1"}, {"serve", "--listen", ""},
+		{}, {"serv"}, {"serve", "--lisen", ":0"}, {"serve", "--body-max", "lots"}, {"serve", "--body-max", "0B"}, {"serve", "--body-max", "-1"}, {"serve", "--listen", ""}, {"serve", "--listen", ":0,,:0"}, {"serve", "--frame-listen", ":0,,:0"}, {"serve", "--listen", "shm:/x"}, {"serve", "--socket-mode", "999"},
 		{"serve", "--compress", "maybe"}, {"serve", "--slots", "-1"}, {"serve", "--idle-timeout", "0s"},
 	} {
 		err := run(context.Background(), args, io.Discard, io.Discard)
@@ -235,6 +235,7 @@ func TestAWrongCommandLineIsRefusedWithStatus2(t *testing.T) {
 
 func TestFlagsHaveTwinsInTheEnvironment(t *testing.T) {
 	t.Setenv("TEXTTAX_BARS_MAX", "3")
+	t.Setenv("TEXTTAX_ADMIN_LISTEN", "") // as a file of variables without a value has it
 	s := start(t)
 	wantProblem(t, ask(t, "POST", s.url+"/sweep?lengths=6", make([]byte, 32)), 422, "close", -1)
 }

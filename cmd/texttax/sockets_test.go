@@ -62,7 +62,7 @@ func serveError(args ...string) string {
 }
 
 func TestUnixSocketsServeBesideTCPAndAreRemovedAtTheEnd(t *testing.T) {
-	folder := t.TempDir()
+	folder := socketFolder(t)
 	public, second, admin := filepath.Join(folder, "public"), filepath.Join(folder, "second"), filepath.Join(folder, "admin")
 	s := start(t, "--listen", "unix:"+public, "--listen", "unix:"+second, "--admin-listen", "unix:"+admin, "--socket-mode", "0620")
 	servesOver(t, public)
@@ -92,7 +92,7 @@ func TestUnixSocketsServeBesideTCPAndAreRemovedAtTheEnd(t *testing.T) {
 }
 
 func TestASocketIsPrivateByDefault(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s")
+	path := filepath.Join(socketFolder(t), "s")
 	s := start(t, "--listen", "unix:"+path)
 	if info, err := os.Lstat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
@@ -106,7 +106,7 @@ func TestASocketIsPrivateByDefault(t *testing.T) {
 }
 
 func TestALiveSocketIsRefusedAndUnharmed(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s")
+	path := filepath.Join(socketFolder(t), "s")
 	start(t, "--listen", "unix:"+path)
 	for _, flag := range []string{"--listen", "--admin-listen"} {
 		if err := serveError("--listen", "127.0.0.1:0", flag, "unix:"+path); !strings.Contains(err, path) || !strings.Contains(err, "another process serves there") {
@@ -117,7 +117,7 @@ func TestALiveSocketIsRefusedAndUnharmed(t *testing.T) {
 }
 
 func TestWhatIsNoStaleSocketIsLeftAlone(t *testing.T) {
-	folder := t.TempDir()
+	folder := socketFolder(t)
 	file, dir, link := filepath.Join(folder, "file"), filepath.Join(folder, "dir"), filepath.Join(folder, "link")
 	stale := filepath.Join(folder, "stale")
 	leaveStale(t, stale)
@@ -152,7 +152,7 @@ func TestWhatIsNoStaleSocketIsLeftAlone(t *testing.T) {
 }
 
 func TestAFailedStartRemovesWhatItHasMade(t *testing.T) {
-	folder := t.TempDir()
+	folder := socketFolder(t)
 	busy := start(t)
 	err := serveError("--listen", "unix:"+filepath.Join(folder, "s"), "--listen", strings.TrimPrefix(busy.url, "http://"))
 	if !strings.Contains(err, "address already in use") {
@@ -164,7 +164,7 @@ func TestAFailedStartRemovesWhatItHasMade(t *testing.T) {
 }
 
 func TestOfManyStartersOnAStaleSocketOneWins(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s")
+	path := filepath.Join(socketFolder(t), "s")
 	for range 20 {
 		leaveStale(t, path)
 		var winner atomic.Pointer[net.Listener]
@@ -212,7 +212,7 @@ func TestOfManyStartersOnAStaleSocketOneWins(t *testing.T) {
 }
 
 func TestTheEndDoesNotRemoveTheSocketOfASuccessor(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s")
+	path := filepath.Join(socketFolder(t), "s")
 	first := start(t, "--listen", "unix:"+path)
 	if err := os.Remove(path); err != nil { // somebody tidies up
 		t.Fatal(err)
@@ -225,7 +225,7 @@ func TestTheEndDoesNotRemoveTheSocketOfASuccessor(t *testing.T) {
 }
 
 func TestAKilledServerStartsAgainOnItsSocket(t *testing.T) {
-	binary, path := buildBinary(t), filepath.Join(t.TempDir(), "s")
+	binary, path := buildBinary(t), filepath.Join(socketFolder(t), "s")
 	for range 3 {
 		p := startProcess(t, binary, "--listen", "unix:"+path)
 		servesOver(t, path)

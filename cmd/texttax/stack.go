@@ -5,11 +5,14 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/pprof"
+	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/httprate"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/rs/cors"
 
 	"texttax/handlers"
 	"texttax/middleware"
@@ -21,19 +24,23 @@ type stack struct {
 	admin    http.Handler // nil without an address of its own
 	frames   func(handlers.FrameTimeouts) *handlers.FrameServer
 	registry *prometheus.Registry
+	metrics  *middleware.Metrics
 }
 
 // newStack joins the packages to a service: the middleware around the routes,
 // and the metrics of both.
-func newStack(config handlers.Config, separateAdmin bool) *stack {
+func newStack(config handlers.Config, guards *guards, separateAdmin bool) *stack {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if guards.tokens != nil {
+		config.Require = guards.tokens.Require
+	}
 	api := handlers.New(config)
 	b := config.Build
 	middleware.RegisterState(registry, api.State(), map[string]string{
 		"version": b.Version, "revision": b.Revision, "goversion": b.Go, "kernel": b.Kernel,
 	})
-	metrics := middleware.NewMetrics(registry, handlers.Labels())
+	metrics := middleware.NewMetrics(registry, handlers.Labels(config.Compression))
 	requestLog := middleware.NewRequestLog(config.Log, handlers.QuietRoutes...)
 	newRouter := func() *chi.Mux {
 		r := chi.NewRouter()
@@ -42,8 +49,23 @@ func newStack(config handlers.Config, separateAdmin bool) *stack {
 			middleware.Recover(config.Log, api.Fail),
 			middleware.CloseWhile(func() bool { return config.Ready != nil && !config.Ready() }),
 			middleware.CloseAfterChunks,
-			middleware.BodyLimit(api.Limits().BodyBytes, api.TooLarge),
 		)
+		if origins := guards.flags.CORSOrigin; len(origins) > 0 {
+			r.Use(cors.New(cors.Options{
+				AllowedOrigins: origins,
+				AllowedMethods: []string{"GET", "HEAD", "POST", "PUT", "DELETE"},
+				AllowedHeaders: []string{"Accept", "Authorization", "Content-Encoding", "Content-Type", "If-Match", "If-None-Match", middleware.RequestIDHeader, handlers.TimeoutHeader},
+				ExposedHeaders: []string{"Content-Encoding", "Etag", "Location", "Retry-After", "Server-Timing", middleware.RequestIDHeader},
+				MaxAge:         600,
+			}).Handler)
+		}
+		if most := guards.flags.ClientRate; most > 0 {
+			r.Use(httprate.LimitBy(most, time.Second, func(r *http.Request) (string, error) { return middleware.Client(r), nil }, httprate.WithLimitHandler(api.TooMany)))
+		}
+		if most := guards.flags.ClientConcurrency; most > 0 {
+			r.Use(middleware.ClientLimit(most, api.TooMany))
+		}
+		r.Use(middleware.BodyLimit(api.Limits().BodyBytes, api.TooLarge))
 		return r
 	}
 	exposition := promhttp.HandlerFor(registry, promhttp.HandlerOpts{
@@ -54,7 +76,7 @@ func newStack(config handlers.Config, separateAdmin bool) *stack {
 
 	public := newRouter()
 	api.Routes(public)
-	s := &stack{public: public, registry: registry}
+	s := &stack{public: public, registry: registry, metrics: metrics}
 	s.frames = func(t handlers.FrameTimeouts) *handlers.FrameServer { return api.NewFrameServer(metrics, t) }
 	if !separateAdmin {
 		api.Operations(public, exposition)
@@ -62,11 +84,11 @@ func newStack(config handlers.Config, separateAdmin bool) *stack {
 	}
 	admin := newRouter()
 	api.Operations(admin, exposition)
-	admin.HandleFunc("/debug/pprof/*", pprof.Index)
-	admin.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
-	admin.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	admin.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	admin.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	admin.HandleFunc("/debug/pprof/*", api.Allow(handlers.ScopeMetrics, pprof.Index))
+	admin.HandleFunc("/debug/pprof/cmdline", api.Allow(handlers.ScopeMetrics, pprof.Cmdline))
+	admin.HandleFunc("/debug/pprof/profile", api.Allow(handlers.ScopeMetrics, pprof.Profile))
+	admin.HandleFunc("/debug/pprof/symbol", api.Allow(handlers.ScopeMetrics, pprof.Symbol))
+	admin.HandleFunc("/debug/pprof/trace", api.Allow(handlers.ScopeMetrics, pprof.Trace))
 	s.admin = admin
 	return s
 }

@@ -1,9 +1,11 @@
 """Clients of a texttax server, as its users write them.
 
-The server is the one at $TEXTTAX_URL, started with its default flags. By hand:
+The server is the one at $TEXTTAX_URL, started with its default flags, and with
+frames on the socket $TEXTTAX_FRAMES; $TEXTTAX is the program. By hand:
 
-    texttax serve
-    TEXTTAX_URL=http://127.0.0.1:8080 python -m pytest cmd/texttax/testdata/clients
+    texttax serve --frame-listen unix:/tmp/frames
+    TEXTTAX_URL=http://127.0.0.1:8080 TEXTTAX_FRAMES=/tmp/frames TEXTTAX=texttax \
+        python -m pytest cmd/texttax/testdata/clients
 """
 
 import json

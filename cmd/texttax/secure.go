@@ -1,0 +1,149 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+
+	"texttax/handlers"
+	"texttax/middleware"
+)
+
+// security is who may reach the service, and how.
+type security struct {
+	TokenFile    string `type:"existingfile" placeholder:"FILE" help:"File of bearer tokens: a line is a token and its scopes (sweep, datasets, metrics) joined by commas. Read again on SIGHUP. Without it anyone who reaches the service can use it."`
+	TLSCert      string `type:"existingfile" placeholder:"FILE" help:"Certificate chain (PEM), to serve HTTPS and HTTP/2 on TCP addresses. Read again on SIGHUP, as is the key."`
+	TLSKey       string `type:"existingfile" placeholder:"FILE" help:"Private key (PEM) of --tls-cert."`
+	TLSClientCA  string `type:"existingfile" placeholder:"FILE" help:"Certificates (PEM) that sign those of clients. With it a client without a certificate is turned away."`
+	InsecureBind bool   `help:"Listen beyond this host although neither tokens nor TLS protect the address."`
+
+	CORSOrigin        []string `placeholder:"ORIGIN" help:"Origin whose pages may use the service from a browser, such as https://example.org, or * for all; may be given several times."`
+	ClientRate        int      `placeholder:"N" help:"Most requests of one IP address in a second; beyond it the answer is 429. 0 is no limit."`
+	ClientConcurrency int      `placeholder:"N" help:"Most requests of one IP address in flight; beyond it the answer is 429. 0 is no limit."`
+}
+
+func (s *security) validate() error {
+	switch {
+	case (s.TLSCert == "") != (s.TLSKey == ""):
+		return errors.New("--tls-cert and --tls-key go together")
+	case s.TLSClientCA != "" && s.TLSCert == "":
+		return errors.New("--tls-client-ca needs --tls-cert")
+	case s.ClientRate < 0 || s.ClientConcurrency < 0:
+		return errors.New("--client-rate and --client-concurrency must not be negative")
+	}
+	return nil
+}
+
+// guards are what the security flags stand for.
+type guards struct {
+	tokens      *middleware.Tokens // nil without
+	tls         *tls.Config        // nil without
+	certificate atomic.Pointer[tls.Certificate]
+	flags       *security
+}
+
+func (s *security) load() (*guards, error) {
+	g := &guards{flags: s}
+	if s.TokenFile != "" {
+		tokens, err := middleware.LoadTokens(s.TokenFile, handlers.Scopes)
+		if err != nil {
+			return nil, err
+		}
+		g.tokens = tokens
+	}
+	if s.TLSCert == "" {
+		return g, nil
+	}
+	if err := g.loadCertificate(); err != nil {
+		return nil, err
+	}
+	g.tls = &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return g.certificate.Load(), nil },
+	}
+	if s.TLSClientCA != "" {
+		pem, err := os.ReadFile(s.TLSClientCA)
+		if err != nil {
+			return nil, err
+		}
+		g.tls.ClientCAs, g.tls.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
+		if !g.tls.ClientCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("%s: there is no certificate in it", s.TLSClientCA)
+		}
+	}
+	return g, nil
+}
+
+func (g *guards) loadCertificate() error {
+	pair, err := tls.LoadX509KeyPair(g.flags.TLSCert, g.flags.TLSKey)
+	if err != nil {
+		return err
+	}
+	g.certificate.Store(&pair)
+	return nil
+}
+
+// reloadOnHangup reads tokens and certificate again on each SIGHUP, until stop
+// is called. What can't be read stays what it was.
+func (g *guards) reloadOnHangup(log *slog.Logger) (stop func()) {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	go func() {
+		for range hangups {
+			g.reload(log)
+		}
+	}()
+	return func() {
+		signal.Stop(hangups)
+		close(hangups)
+	}
+}
+
+func (g *guards) reload(log *slog.Logger) {
+	var err error
+	if g.tokens != nil {
+		err = g.tokens.Reload()
+	}
+	if g.tls != nil {
+		err = errors.Join(err, g.loadCertificate())
+	}
+	if err != nil {
+		log.Error("reload: what was in force stays", "cause", err.Error())
+		return
+	}
+	log.Info("reloaded")
+}
+
+// mayBind refuses an address that is open to others and protected by nothing.
+func (g *guards) mayBind(at address, bound net.Addr, http bool) error {
+	tcp, ok := bound.(*net.TCPAddr)
+	if !ok || tcp.IP.IsLoopback() || g.flags.InsecureBind || http && (g.tokens != nil || g.tls != nil) {
+		return nil
+	}
+	remedy := "--token-file, --tls-cert"
+	if !http {
+		remedy = "frames know neither tokens nor TLS: use unix:"
+	}
+	return fmt.Errorf("%s can be reached from other hosts, and nothing protects it: %s, or --insecure-bind if that is as it should be", at, remedy)
+}
+
+// secured serves HTTPS where there is a certificate, but on Unix sockets.
+type secured struct {
+	*http.Server
+	guards *guards
+}
+
+func (s secured) Serve(l net.Listener) error {
+	if s.guards.tls == nil || l.Addr().Network() == "unix" {
+		return s.Server.Serve(l)
+	}
+	return s.ServeTLS(l, "", "")
+}

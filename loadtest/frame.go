@@ -1,0 +1,183 @@
+package loadtest
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"texttax/encoding"
+)
+
+// Frames is the frame protocol over TCP or a Unix socket: the octet format's
+// body after its length, a little-endian uint32, in both directions. There is
+// nothing else: no header, no refusals, no phases of the server's.
+type Frames struct {
+	Network string // tcp or unix
+	Address string // host:port, or the socket's path
+}
+
+// Name implements Boundary.
+func (f *Frames) Name() string { return "frame-" + f.Network }
+
+// Check implements Boundary.
+func (f *Frames) Check(c *Call, format Format) error { return checkFrame(c, format) }
+
+// checkFrame tells whether a call can go as a frame: that has room for a
+// series and combos, and for nothing by name.
+func checkFrame(c *Call, f Format) error {
+	switch {
+	case f.Codec != encoding.Octet:
+		return fmt.Errorf("frames are in the format octet, not %q", f.Name)
+	case c.Query != "":
+		return errors.New("a frame carries its series: it can't name a preloaded one")
+	}
+	return nil
+}
+
+// Dial implements Boundary.
+func (f *Frames) Dial(ctx context.Context) (Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, f.Network, f.Address)
+	if err != nil {
+		return nil, err
+	}
+	return &frameConn{Conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}, nil
+}
+
+type frameConn struct {
+	net.Conn
+	in   *bufio.Reader
+	head []byte
+}
+
+// Exchange implements Conn.
+func (c *frameConn) Exchange(m *Message, r *Reply) error {
+	r.reset()
+	if err := c.SetDeadline(time.Now().Add(m.Timeout)); err != nil {
+		return err
+	}
+	c.head = appendFrameHead(c.head[:0], m)
+	r.Sent = Now()
+	pieces := net.Buffers{c.head, m.Body}
+	if len(m.Body) <= maxJoined {
+		c.head = append(c.head, m.Body...)
+		pieces = net.Buffers{c.head}
+	}
+	if _, err := pieces.WriteTo(c.Conn); err != nil {
+		return err
+	}
+	return readFrame(c.in, r)
+}
+
+// appendFrameHead appends what comes before a message's body: its length, and
+// the header that bare closes lack.
+func appendFrameHead(dst []byte, m *Message) []byte {
+	if len(m.Body)%8 != 0 {
+		return binary.LittleEndian.AppendUint32(dst, uint32(len(m.Body)))
+	}
+	const header = 1 + 4 + 4
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(header+len(m.Body)))
+	opcode := byte(0)
+	if m.Call.Endpoint == "echo" {
+		opcode = 1
+	}
+	dst = append(dst, opcode)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(m.Body)/8))
+	return binary.LittleEndian.AppendUint32(dst, 0)
+}
+
+// readFrame reads a reply and notes its times.
+func readFrame(in io.Reader, r *Reply) error {
+	var length [4]byte
+	if _, err := io.ReadFull(in, length[:1]); err != nil {
+		return fmt.Errorf("there is no reply: %w", err)
+	}
+	r.FirstByte = Now()
+	if _, err := io.ReadFull(in, length[1:]); err != nil {
+		return fmt.Errorf("the reply broke off in its length: %w", err)
+	}
+	n := binary.LittleEndian.Uint32(length[:])
+	if n > maxAnswer {
+		return fmt.Errorf("the reply claims to have %d bytes", n)
+	}
+	r.Body = slices.Grow(r.Body, int(n))[:n]
+	if read, err := io.ReadFull(in, r.Body); err != nil {
+		return fmt.Errorf("the reply broke off after %d of %d bytes: %w", read, n, err)
+	}
+	r.Done = Now()
+	return nil
+}
+
+// Spawn is a process per call: it reads one frame from standard input, as
+// Frames sends it, and writes one reply to standard output.
+type Spawn struct {
+	Command []string // with its arguments
+	Env     []string // added to this process's environment
+}
+
+// Name implements Boundary.
+func (s *Spawn) Name() string { return "spawn" }
+
+// Check implements Boundary.
+func (s *Spawn) Check(c *Call, f Format) error { return checkFrame(c, f) }
+
+// Dial implements Boundary. There is nothing to dial before the first call.
+func (s *Spawn) Dial(context.Context) (Conn, error) {
+	if len(s.Command) == 0 {
+		return nil, errors.New("there is no command to spawn")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	return &spawnConn{spawn: s, ctx: ctx, cancel: cancel}, nil
+}
+
+type spawnConn struct {
+	spawn  *Spawn
+	ctx    context.Context // ends with the connection
+	cancel context.CancelFunc
+	head   []byte
+}
+
+// Exchange implements Conn.
+func (c *spawnConn) Exchange(m *Message, r *Reply) error {
+	r.reset()
+	c.head = appendFrameHead(c.head[:0], m)
+	ctx, cancel := context.WithTimeout(c.ctx, m.Timeout)
+	defer cancel()
+	process := exec.CommandContext(ctx, c.spawn.Command[0], c.spawn.Command[1:]...)
+	process.Env = append(os.Environ(), c.spawn.Env...)
+	process.Stdin = io.MultiReader(bytes.NewReader(c.head), bytes.NewReader(m.Body))
+	var complaint strings.Builder
+	process.Stderr = &complaint
+	stdout, err := process.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	r.Sent = Now()
+	if err := process.Start(); err != nil {
+		return err
+	}
+	reading := readFrame(stdout, r)
+	err = process.Wait()
+	r.Done = Now() // a call is over when its process is
+	switch {
+	case ctx.Err() != nil:
+		return os.ErrDeadlineExceeded
+	case err != nil:
+		return fmt.Errorf("%s: %w: %.200s", strings.Join(c.spawn.Command, " "), err, strings.TrimSpace(complaint.String()))
+	}
+	return reading
+}
+
+func (c *spawnConn) Close() error {
+	c.cancel()
+	return nil
+}

@@ -1,0 +1,44 @@
+package middleware
+
+import (
+	"net"
+	"net/http"
+	"sync"
+)
+
+// Client returns who sent a request, as far as limits are concerned: the IP
+// address of the peer. A proxy is one client, and so is a Unix socket.
+func Client(r *http.Request) string {
+	if ip, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		return ip
+	}
+	return r.RemoteAddr
+}
+
+// ClientLimit gives to tooMany what one client has in flight beyond a number of
+// requests.
+func ClientLimit(most int, tooMany http.HandlerFunc) func(http.Handler) http.Handler {
+	var mu sync.Mutex
+	inFlight := map[string]int{}
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			client := Client(r)
+			mu.Lock()
+			if inFlight[client] >= most {
+				mu.Unlock()
+				tooMany(w, r)
+				return
+			}
+			inFlight[client]++
+			mu.Unlock()
+			defer func() {
+				mu.Lock()
+				defer mu.Unlock()
+				if inFlight[client]--; inFlight[client] == 0 {
+					delete(inFlight, client)
+				}
+			}()
+			next.ServeHTTP(w, r)
+		})
+	}
+}
