@@ -48,6 +48,7 @@ type Config struct {
 	Memory      int64         // bytes that all bodies in flight may take, with what is made of them
 	Deadlines   Deadlines
 	Compression Compression
+	Changed     func()       // told after a dataset was stored or deleted; nil for nobody
 	Datasets    *store.Store // nil means one in memory, with the default limit
 	// Require, if not nil, makes a middleware that lets through who has a scope,
 	// and gives the others to deny: known tells that they have another.
@@ -84,6 +85,9 @@ func New(config Config) *API {
 	limits.Work = cmp.Or(limits.Work, DefaultLimits.Work)
 	if config.Datasets == nil {
 		config.Datasets = store.New(store.DefaultMax)
+	}
+	if config.Changed == nil {
+		config.Changed = func() {}
 	}
 	return &API{config: config, slots: newSlots(config.Slots, config.Queue, config.QueueTime), memory: newMemory(cmp.Or(config.Memory, DefaultMemory), config.QueueTime)}
 }

@@ -181,6 +181,7 @@ func (a *API) putDataset(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	a.config.Changed()
 	w.Header().Set("Etag", v.ETag)
 	if replaced {
 		a.write(w, "", http.StatusNoContent, nil)
@@ -202,6 +203,7 @@ func (a *API) deleteDataset(w http.ResponseWriter, r *http.Request) error {
 	}
 	middleware.From(w).Clock.Enter(middleware.Encode)
 	err = a.config.Datasets.Delete(id, demand.check)
+	a.config.Changed()
 	if errors.Is(err, store.ErrNotFound) {
 		return noDataset(id)
 	}

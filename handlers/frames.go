@@ -315,6 +315,7 @@ func (c *frameConn) frame() (err error) {
 	c.server.observer.Begin(ex)
 	c.count++
 	k := calls.Get().(*call)
+	k.reserved.memory = c.server.api.memory
 	defer func() {
 		if cause := recover(); cause != nil {
 			ex.Panicked = true
@@ -377,7 +378,7 @@ func (c *frameConn) read(k *call) ([]byte, error) {
 		c.exchange.BytesIn = length
 		return body, nil
 	}
-	k.in, k.reserved.memory = newBuffer(smallestBuffer), c.server.api.memory
+	k.in = newBuffer(smallestBuffer)
 	rest := &frameBody{conn: c}
 	if err := k.in.read(rest, length, limit, encoding.BodyOffset(encoding.Octet, length), func(n int) error {
 		return k.reserved.grow(c.server.ctx, n, &c.exchange)
@@ -430,7 +431,7 @@ func (c *frameConn) compute(k *call, p plan) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, limit, errDeadline)
 		defer cancel()
 	}
-	return c.server.api.run(ctx, &c.exchange, p, &k.results)
+	return c.server.api.run(ctx, &c.exchange, p, k)
 }
 
 // write hands the reply to the operating system.

@@ -64,7 +64,8 @@ type turn struct {
 	work  float64
 	done  bool // all of it, as who has the turn says
 	// These are guarded by slots.mu.
-	place int // among the turns
+	place int     // among the turns
+	delay float64 // work of others that keeps this one waiting, also of those that came later
 	held  int
 	since time.Time     // the last grant
 	spent time.Duration // of all slots until then
@@ -117,17 +118,41 @@ func (s *slots) full(t *turn) string {
 	if int(s.waiting.Load()) >= s.limit {
 		return "too many requests wait for a compute slot"
 	}
+	if s.bound == 0 {
+		return ""
+	}
 	// Since sweeps take turns, each of the others delays this one by what it
 	// has to compute, but by no more than this one has. What they have computed
 	// already does not count in favour: more will have come by then.
+	most := s.bound.Seconds() * s.speed() * float64(s.total)
 	delay := 0.0
 	for _, other := range s.turns {
 		delay += min(other.work, t.work)
 	}
-	if expected := s.seconds(delay); s.bound > 0 && expected > s.bound.Seconds() {
-		return fmt.Sprintf("other sweeps would keep this one waiting for about %.0f s, and %v is the limit", expected, s.bound)
+	if delay > most {
+		return fmt.Sprintf("other sweeps would keep this one waiting for about %.0f s, and %v is the limit", s.seconds(delay), s.bound)
+	}
+	// Nor may this one delay the others by much more than they expected: by half
+	// of the bound beyond it, or by as long as they take themselves.
+	for _, other := range s.turns {
+		if other.delay+min(other.remaining(), t.work) > most+max(most/2, other.work) {
+			return "other sweeps have waited for too long already"
+		}
+	}
+	t.delay = delay
+	for _, other := range s.turns {
+		other.delay += min(other.remaining(), t.work)
 	}
 	return ""
+}
+
+// remaining estimates the work that is left.
+func (t *turn) remaining() float64 {
+	spent := t.spent
+	if t.held > 0 {
+		spent += time.Duration(t.held) * time.Since(t.since)
+	}
+	return max(0, t.work-spent.Seconds()*t.slots.speed())
 }
 
 // enter makes t one of the turns.

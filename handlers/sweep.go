@@ -50,7 +50,7 @@ func (a *API) sweep(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 
-	if err := a.run(ctx, ex, p, &c.results); err != nil {
+	if err := a.run(ctx, ex, p, c); err != nil {
 		return err
 	}
 
@@ -65,15 +65,21 @@ func (a *API) sweep(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// run waits for its turn, then runs the plan.
-func (a *API) run(ctx context.Context, ex *middleware.Exchange, p plan, out *kernel.Results) error {
+// run waits for memory and for its turn, then runs the plan. The results are the
+// call's.
+func (a *API) run(ctx context.Context, ex *middleware.Exchange, p plan, c *call) error {
 	ex.Clock.Enter(middleware.Queue)
-	turn, err := a.slots.acquire(ctx, kernel.Workers(len(p.series), len(p.combos)), p.work)
+	workers := min(a.slots.total, kernel.Workers(len(p.series), len(p.combos)))
+	// Those that stand aside keep theirs, so that it adds up.
+	if err := c.reserved.growForSweep(ctx, kernel.Memory(len(p.series), p.combos, workers), ex); err != nil {
+		return err
+	}
+	turn, err := a.slots.acquire(ctx, workers, p.work)
 	if err != nil {
 		return err
 	}
 	ex.Clock.Enter(middleware.Compute)
-	away, err := compute(ctx, p, turn, out)
+	away, err := compute(ctx, p, turn, &c.results)
 	ex.Clock.Move(middleware.Compute, middleware.Queue, away)
 	return err
 }

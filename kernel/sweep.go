@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 )
 
 // DefaultFee is the round-trip fee, as a fraction of the position, that a
@@ -177,6 +178,28 @@ func Work(bars int, combos []Params) int64 {
 		sum += each
 	}
 	return int64(min(sum, math.MaxInt64/2))
+}
+
+// Memory returns about how many bytes of working memory a sweep takes on so many
+// goroutines, beside the series, the combos and the results.
+func Memory(bars int, combos []Params, workers int) int64 {
+	const workspace = 512 << 10 // tile and exact blocks
+	var fit int
+	for c := range combos {
+		if bars >= fewBars && fitsFilter(&combos[c]) {
+			fit++
+		}
+	}
+	sum := int64(0)
+	if fit > 0 {
+		n := min(fit, chunkCombos)
+		chunk := min(chunkTiles, chunkSides/n, tilesOf(bars))
+		sum += int64(n)*int64(unsafe.Sizeof(filtered{})) + int64(n*chunk)*int64(unsafe.Sizeof(sides{})) + int64(workers)*workspace
+	}
+	if fit < len(combos) {
+		sum += int64(workers) * int64(len(scratch{}.columns)) * 8 * int64(bars)
+	}
+	return sum
 }
 
 // run computes the sweep by an implementation; nil is the reference.

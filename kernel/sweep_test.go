@@ -381,3 +381,14 @@ func TestASweepYieldsWithinMilliseconds(t *testing.T) {
 		})
 	}
 }
+
+func TestMemoryIsThatOfThePassesThatASweepTakes(t *testing.T) {
+	short, long := []Params{Expand(50)}, []Params{Expand(20_000)}
+	tiles, reference, both := Memory(150_000, short, 2), Memory(150_000, long, 2), Memory(150_000, append(short, long...), 2)
+	if reference != 2*5*8*150_000 || tiles <= 0 || both != tiles+reference {
+		t.Errorf("%d by tiles, %d by the reference, %d together", tiles, reference, both)
+	}
+	if most := Memory(10_000_000, slices.Repeat(short, 100_000), 2); most > 4<<20 {
+		t.Errorf("%d for many bars and combos", most)
+	}
+}

@@ -38,7 +38,7 @@ type serveCommand struct {
 	QueueMax  int           `default:"1024" help:"Most requests that wait for a compute slot; beyond it the answer is 503. Sweeps take turns, so that a long one does not keep the short ones waiting."`
 	QueueTime time.Duration `default:"20s" help:"Longest time that a sweep may expect to be kept waiting by others when it comes; beyond it the answer is 503. 0 is no limit."`
 
-	MemoryMax size `default:"0" help:"Memory for the bodies of all requests in flight, at 8 bytes for each of a body. Beyond it bodies wait, and then the answer is 503. Unless GOMEMLIMIT is set, the garbage collector aims to stay within this, --datasets-max and 256 MiB more. 0 means 1GiB, or what one body of --body-max takes if that is more."`
+	MemoryMax size `default:"0" help:"Memory for the bodies of all requests in flight, at 8 bytes for each of a body, and for sweeps. Beyond it they wait, and then the answer is 503. Unless GOMEMLIMIT is set, the garbage collector aims to stay within this, the datasets that there are, and 40 MiB. 0 means 1GiB, or what one body of --body-max takes if that is more."`
 
 	RequestTimeout time.Duration `default:"1m" help:"Longest time for a sweep, waiting included; beyond it the answer is 503. A client can ask for less in X-Request-Timeout, in seconds. 0 is no limit."`
 	TransferGrace  time.Duration `default:"20s" help:"Time that a body may take to arrive, and an answer to be read, whatever its length. 0 is no limit."`
@@ -139,10 +139,13 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 	}
 	defer func() { _ = datasets.Close() }() // what was acknowledged is on disk already
 	memory := cmp.Or(int64(c.MemoryMax), max(handlers.DefaultMemory, handlers.MemoryFor(int64(c.BodyMax))))
-	if os.Getenv("GOMEMLIMIT") == "" {
-		const beside = 256 << 20 // for all else
-		debug.SetMemoryLimit(memory + int64(c.DatasetsMax) + beside)
+	limitMemory := func() {
+		const beside = 40 << 20 // for all else: connections, and the program
+		if os.Getenv("GOMEMLIMIT") == "" {
+			debug.SetMemoryLimit(memory + datasets.Bytes() + beside)
+		}
 	}
+	limitMemory()
 	var ready atomic.Bool
 	s := newStack(handlers.Config{
 		Limits:      handlers.Limits{BodyBytes: int64(c.BodyMax), Bars: c.BarsMax, Combos: c.CombosMax, Work: c.WorkMax},
@@ -153,6 +156,7 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 		Deadlines:   handlers.Deadlines{Request: c.RequestTimeout, Grace: c.TransferGrace, Rate: int64(c.TransferRate)},
 		Compression: c.Compress,
 		Datasets:    datasets,
+		Changed:     limitMemory,
 		Build:       handlers.Build(buildInfo()),
 		Ready:       ready.Load,
 		Log:         log,
