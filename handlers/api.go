@@ -173,7 +173,7 @@ func (a *API) Routes(r chi.Router) {
 	get(r, "/datasets/{id}", a.Allow(scopeSweep, a.route(a.getDataset)))
 	r.Put("/datasets/{id}", a.Allow(scopeDatasets, a.route(a.putDataset)))
 	r.Delete("/datasets/{id}", a.Allow(scopeDatasets, bodiless(a.route(a.deleteDataset))))
-	get(r, "/openapi.yaml", serveOpenAPI)
+	get(r, "/openapi.yaml", a.prompt(serveOpenAPI))
 	get(r, "/version", a.version)
 	get(r, "/", a.route(a.home))
 	a.refusals(r)
@@ -182,10 +182,10 @@ func (a *API) Routes(r chi.Router) {
 // Operations adds the routes that operators need to r: health, readiness, the
 // metrics, and the live page that draws them. They can be served on another address than the rest.
 func (a *API) Operations(r chi.Router, metrics http.Handler) {
-	get(r, "/healthz", healthz)
-	get(r, "/readyz", a.readyz)
-	get(r, "/metrics", a.Allow(ScopeMetrics, metrics.ServeHTTP))
-	get(r, "/live", serveLive)
+	get(r, "/healthz", a.prompt(healthz))
+	get(r, "/readyz", a.prompt(a.readyz))
+	get(r, "/metrics", a.Allow(ScopeMetrics, a.prompt(metrics.ServeHTTP)))
+	get(r, "/live", a.prompt(serveLive))
 	a.refusals(r)
 }
 

@@ -126,7 +126,13 @@ func (a *API) getDataset(w http.ResponseWriter, r *http.Request) error {
 		a.send(w, r, codec, encoding.LittleEndian(v.Series))
 		return nil
 	}
-	out := newBuffer(16 * len(v.Series))
+	const perBar = 26 // the longest float64 in JSON, and what joins it
+	room := reservation{memory: a.memory}
+	defer room.release()
+	if err := room.add(r.Context(), int64(perBar*len(v.Series)), true, ex); err != nil {
+		return err
+	}
+	out := newBuffer(perBar * len(v.Series))
 	defer out.release()
 	body, err := codec.Append(out.empty(), &encoding.Request{Close: v.Series})
 	if err != nil {

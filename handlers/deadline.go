@@ -26,16 +26,18 @@ var errDeadline = errors.New("the request's deadline has passed")
 // server's deadline, or at the client's own if that is sooner.
 func (a *API) deadline(r *http.Request) (context.Context, context.CancelFunc, error) {
 	limit := a.config.Deadlines.Request
+	limited := limit > 0
 	if given := r.Header.Values(TimeoutHeader); len(given) > 0 {
 		seconds, err := strconv.ParseFloat(given[0], 64)
 		if err != nil || len(given) > 1 || !(seconds > 0) {
 			return nil, nil, refuse(malformedHeader, fmt.Sprintf("%s: must be one number of seconds above 0, not %.64q", TimeoutHeader, strings.Join(given, ", ")))
 		}
-		if own := seconds * float64(time.Second); limit == 0 || own < float64(limit) {
-			limit = time.Duration(min(own, float64(1<<62)))
+		// However short, it is a limit: a nanosecond at least.
+		if own := max(1, seconds*float64(time.Second)); !limited || own < float64(limit) {
+			limit, limited = time.Duration(min(own, float64(1<<62))), true
 		}
 	}
-	if limit == 0 {
+	if !limited {
 		return r.Context(), func() {}, nil
 	}
 	ctx, cancel := context.WithTimeoutCause(r.Context(), limit, errDeadline)
@@ -68,7 +70,11 @@ func (p *pace) next(received int64) {
 	if p.began.IsZero() {
 		p.began = now
 	}
+	// What came fast buys no silence longer than the grace.
 	until := p.began.Add(p.Grace + p.allowance(received))
+	if latest := now.Add(p.Grace); until.After(latest) {
+		until = latest
+	}
 	// To set a deadline costs more than to read what has come already.
 	if until.Sub(p.until) < p.Grace/4 {
 		return
@@ -92,4 +98,25 @@ func (d Deadlines) allowance(bytes int64) time.Duration {
 		return 0
 	}
 	return time.Duration(float64(bytes) / float64(d.Rate) * float64(time.Second))
+}
+
+// prompt holds who reads an answer that does not go through write, and is not
+// long, to the grace.
+func (a *API) prompt(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if grace := a.config.Deadlines.Grace; grace > 0 {
+			// It is not lifted: net/http writes what is left when h has returned, and
+			// the next answer has a deadline of its own.
+			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(grace))
+		}
+		h(w, r)
+	}
+}
+
+// Unhurried lifts the deadline that an answer before may have left.
+func Unhurried(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
+		h(w, r)
+	}
 }

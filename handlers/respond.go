@@ -79,10 +79,15 @@ func (a *API) write(w http.ResponseWriter, mediaType string, status int, body []
 	if mediaType != "" {
 		header["Content-Type"] = values[0:1:1]
 	}
-	header["Content-Length"] = values[1:2:2]
+	if status != http.StatusNoContent && status != http.StatusNotModified { // which have no body to tell the length of
+		header["Content-Length"] = values[1:2:2]
+	}
 	header["Server-Timing"] = values[2:3:3]
 	w.WriteHeader(status)
-	_, err := w.Write(body)
+	var err error
+	if len(body) > 0 { // HTTP/2 refuses even nothing where there must be no body
+		_, err = w.Write(body)
+	}
 	if err == nil {
 		// Without it a small answer leaves after the handler has returned, and
 		// transit_out would not see it.

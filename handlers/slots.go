@@ -183,6 +183,7 @@ func (s *slots) seconds(work float64) float64 { return work / (s.speed() * float
 
 // take gives the turn n free slots.
 func (t *turn) take(n int) {
+	t.spent += time.Duration(t.held) * time.Since(t.since)
 	t.slots.free -= n
 	t.held += n
 	t.since = time.Now()
@@ -291,7 +292,10 @@ func (t *turn) release() (away time.Duration) {
 	if t.done {
 		const memory = 1.0 // second of computing
 		fade := math.Exp(-t.spent.Seconds() / memory)
-		s.did = s.did*fade + t.work
+		// A series that is hard on the kernel says little of the next one.
+		const odd = 20
+		seconds := t.spent.Seconds()
+		s.did = s.did*fade + min(max(t.work, seconds*guess/odd), seconds*guess*odd)
 		s.took = s.took*fade + t.spent.Seconds()
 	}
 	s.leave(t)

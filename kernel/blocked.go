@@ -268,6 +268,9 @@ func (p *filteredPass) work(number int, m *meter) {
 			p.findSides(w, begin, task/shares, task%shares*p.share, m)
 		}
 		p.barrier.wait(p.count, &p.stop, func() { p.played.Store(0) })
+		if p.stop.Load() {
+			return
+		}
 		for !m.poll() {
 			from := int(p.played.Add(1)-1) * p.group
 			if from >= len(p.chosen) {
@@ -343,7 +346,9 @@ func (b *barrier) wait(count int, stop *atomic.Bool, last func()) {
 	round := b.round.Load()
 	if int(b.arrived.Add(1)) == count {
 		b.arrived.Store(0)
-		last()
+		if !stop.Load() { // or not all may have come
+			last()
+		}
 		b.mu.Lock()
 		b.round.Add(1)
 		b.turn.Broadcast()

@@ -23,7 +23,7 @@ import (
 //
 //	HMA3 - HMA = (3 W_t - W_h' - W_f') W_f' - (2 W_h - W_f) W_s = N(z) S.
 //
-// N has at most 12 + 11 terms, fewer where delays coincide. Its value does not
+// N has at most 12 + 11 terms, and fewer since delays coincide, 0, 1 and 2 always. Its value does not
 // change if a constant c is taken off the closes first: both averages have the
 // weights' sum 1. c is a close nearby, and the sums begin not far back (see
 // tile), which keeps S small.

@@ -165,7 +165,7 @@ func Work(bars int, combos []Params) int64 {
 	sum := 0.0
 	for c := range combos {
 		each := float64(bars)
-		if p := &combos[c]; !fitsFilter(p) {
+		if p := &combos[c]; bars < fewBars || !fitsFilter(p) {
 			long := 0.0
 			for w, n := range p {
 				once := float64(n) * float64(max(0, int64(bars)-n+1))

@@ -325,6 +325,7 @@ func TestWorkCountsLongWindowsByTheirSums(t *testing.T) {
 		want   int64
 	}{
 		{1000, []Params{Expand(6), Expand(200)}, 2000},
+		{100, []Params{{1, 51, 1, 1, 1, 1}}, (50*51 + 6*100) / 2},      // too few for a filter
 		{1000, []Params{{1, 1, 1, 1, 1, math.MaxInt64}}, 5 * 1000 / 2}, // of which no sum is ever whole
 		// 5,000 sums of 5,001 terms, and 10,000 sums of 1 for each other window.
 		{10000, []Params{{1, 5001, 1, 1, 1, 1}}, (5000*5001 + 6*10000) / 2},

@@ -1,18 +1,26 @@
 package middleware
 
 import (
-	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 )
 
 // Client returns who sent a request, as far as limits are concerned: the IP
-// address of the peer. A proxy is one client, and so is a Unix socket.
+// address of the peer, or its IPv6 network. A proxy is one client, and so is a Unix socket.
 func Client(r *http.Request) string {
-	if ip, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
-		return ip
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
 	}
-	return r.RemoteAddr
+	ip := peer.Addr().Unmap().WithZone("")
+	if ip.Is6() { // of which one client has a network of at least this size
+		const network = 64
+		if prefix, err := ip.Prefix(network); err == nil {
+			return prefix.String()
+		}
+	}
+	return ip.String()
 }
 
 // ClientLimit gives to tooMany what one client has in flight beyond a number of

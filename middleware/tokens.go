@@ -66,6 +66,9 @@ func (t *Tokens) Reload() error {
 				return fail("%q is no scope; scopes are %s", s, strings.Join(t.scopes, ", "))
 			}
 		}
+		if _, known := find(list, fields[0]); known {
+			return fail("the token is in a line above, too")
+		}
 		list = append(list, token{sha256.Sum256([]byte(fields[0])), scopes})
 	}
 	if err := lines.Err(); err != nil {
@@ -80,9 +83,9 @@ func (t *Tokens) Reload() error {
 
 // find returns the scopes of a token, and whether it is one. It takes as long
 // for one as for another.
-func (t *Tokens) find(presented string) (scopes []string, known bool) {
+func find(list []token, presented string) (scopes []string, known bool) {
 	digest := sha256.Sum256([]byte(presented))
-	for _, each := range *t.list.Load() {
+	for _, each := range list {
 		if subtle.ConstantTimeCompare(digest[:], each.digest[:]) == 1 {
 			scopes, known = each.scopes, true
 		}
@@ -99,7 +102,7 @@ func (t *Tokens) Require(scope string, deny func(w http.ResponseWriter, r *http.
 			var scopes []string
 			known := false
 			if strings.EqualFold(scheme, "Bearer") {
-				scopes, known = t.find(strings.TrimSpace(presented))
+				scopes, known = find(*t.list.Load(), strings.TrimSpace(presented))
 			}
 			if !slices.Contains(scopes, scope) {
 				deny(w, r, known)

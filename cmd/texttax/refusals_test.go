@@ -680,6 +680,11 @@ func TestASlowBodyIsCutOff(t *testing.T) {
 		body, _ := io.ReadAll(answer.Body)
 		wantProblem(t, reply{answer.StatusCode, answer.Header, body}, 408, "", -1)
 	})
+	t.Run("a fast start and then nothing", func(t *testing.T) {
+		s := start(t, "--transfer-grace", "200ms", "--transfer-rate", "1B")
+		answer, body := exchange(t, s, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 80000\r\n\r\n"+strings.Repeat("x", 8000))
+		wantProblem(t, reply{answer.StatusCode, answer.Header, body}, 408, "", -1)
+	})
 	// A connection is as good as new after a body that came in time.
 	c := dial(t, s.url)
 	in := bufio.NewReader(c)
@@ -733,6 +738,10 @@ func TestADeadlineEndsASweep(t *testing.T) {
 	if n := metric(t, s, "texttax_compute_slots_busy"); n != 0 {
 		t.Errorf("%v slots are busy", n)
 	}
+
+	// However short a client's own is, it never lifts the server's.
+	r = ask(t, "POST", s.url+longestSweep, nil, "X-Request-Timeout", "1e-12")
+	wantProblem(t, r, 503, "", -1)
 
 	patient := start(t)
 	r = ask(t, "POST", patient.url+longestSweep, nil, "X-Request-Timeout", "0.1")

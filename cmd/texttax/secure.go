@@ -94,6 +94,9 @@ func (g *guards) loadCertificate() error {
 // reloadOnHangup reads tokens and certificate again on each SIGHUP, until stop
 // is called. What can't be read stays what it was.
 func (g *guards) reloadOnHangup(log *slog.Logger) (stop func()) {
+	if g.tokens == nil && g.tls == nil {
+		return func() {} // a closed terminal ends the server, as usual
+	}
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	go func() {

@@ -216,6 +216,36 @@ func TestHTTPSAndHTTP2(t *testing.T) {
 	if r.ProtoMajor != 2 || string(answer) != body || r.Header.Get("Server-Timing") == "" {
 		t.Errorf("%s, %q", r.Proto, answer)
 	}
+	// Answers without a body are whole answers too.
+	etag := ""
+	for _, tc := range []struct {
+		method, body string
+		headers      http.Header
+		want         int
+	}{
+		{"PUT", body, nil, 201}, {"PUT", body, nil, 204}, {"GET", "", nil, 200}, {"HEAD", "", nil, 200},
+		{"GET", "", http.Header{"If-None-Match": {"*"}}, 304}, {"DELETE", "", nil, 204}, {"GET", "", nil, 404},
+	} {
+		q, err := http.NewRequest(tc.method, s.url+"/datasets/mine", strings.NewReader(tc.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, values := range tc.headers {
+			q.Header[name] = values
+		}
+		r, err := httpsClient(t, &tls.Config{RootCAs: roots}).Do(q)
+		if err != nil {
+			t.Fatalf("%s: %v", tc.method, err)
+		}
+		if _, err := io.Copy(io.Discard, r.Body); err != nil || r.StatusCode != tc.want || r.ProtoMajor != 2 {
+			t.Errorf("%s: %s %d, %v; want %d", tc.method, r.Proto, r.StatusCode, err, tc.want)
+		}
+		_ = r.Body.Close()
+		etag += r.Header.Get("Etag")
+	}
+	if etag == "" {
+		t.Error("there was no ETag")
+	}
 	old := &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
 	if r, err := httpsClient(t, old).Get(s.url + "/healthz"); err == nil {
 		_ = r.Body.Close()

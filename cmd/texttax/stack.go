@@ -84,11 +84,11 @@ func newStack(config handlers.Config, guards *guards, separateAdmin bool) *stack
 	}
 	admin := newRouter()
 	api.Operations(admin, exposition)
-	admin.HandleFunc("/debug/pprof/*", api.Allow(handlers.ScopeMetrics, pprof.Index))
-	admin.HandleFunc("/debug/pprof/cmdline", api.Allow(handlers.ScopeMetrics, pprof.Cmdline))
-	admin.HandleFunc("/debug/pprof/profile", api.Allow(handlers.ScopeMetrics, pprof.Profile))
-	admin.HandleFunc("/debug/pprof/symbol", api.Allow(handlers.ScopeMetrics, pprof.Symbol))
-	admin.HandleFunc("/debug/pprof/trace", api.Allow(handlers.ScopeMetrics, pprof.Trace))
+	admin.HandleFunc("/debug/pprof/*", api.Allow(handlers.ScopeMetrics, handlers.Unhurried(pprof.Index)))
+	admin.HandleFunc("/debug/pprof/cmdline", api.Allow(handlers.ScopeMetrics, handlers.Unhurried(pprof.Cmdline)))
+	admin.HandleFunc("/debug/pprof/profile", api.Allow(handlers.ScopeMetrics, handlers.Unhurried(pprof.Profile)))
+	admin.HandleFunc("/debug/pprof/symbol", api.Allow(handlers.ScopeMetrics, handlers.Unhurried(pprof.Symbol)))
+	admin.HandleFunc("/debug/pprof/trace", api.Allow(handlers.ScopeMetrics, handlers.Unhurried(pprof.Trace)))
 	s.admin = admin
 	return s
 }
