@@ -139,7 +139,7 @@ const (
 	leastShare   = 16
 	// worthAWorker is the number of tiles of a combo for which one more worker
 	// is woken.
-	worthAWorker = 32
+	worthAWorker = 256
 	// fewBars is the length below which a tile would be mostly empty, and the
 	// reference is as fast.
 	fewBars = 256

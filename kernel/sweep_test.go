@@ -69,7 +69,7 @@ func TestBitsDoNotDependOnTheNumberOfWorkers(t *testing.T) {
 }
 
 func TestWorkersAreAsManyAsAllowed(t *testing.T) {
-	for _, bars := range []int{100, 4 * tileBars} { // by the reference, and by tiles
+	for _, bars := range []int{100, 16 * tileBars} { // by the reference, and by tiles
 		testWorkersAreAsManyAsAllowed(t, bars)
 	}
 }
@@ -82,7 +82,7 @@ func testWorkersAreAsManyAsAllowed(t *testing.T, bars int) {
 		{"the caller alone", 1, 4, 100, 1},
 		{"as many as asked for", 2, 4, 100, 2},
 		{"no more than GOMAXPROCS", 8, 3, 100, 3},
-		{"no more than there is work for", 8, 4, 2, map[int]int{100: 2, 4 * tileBars: 1}[bars]},
+		{"no more than there is work for", 8, 4, 2, map[int]int{100: 2, 16 * tileBars: 1}[bars]},
 		{"0 means GOMAXPROCS", 0, 3, 100, 3},
 		{"negative means GOMAXPROCS", -7, 3, 100, 3},
 	} {
