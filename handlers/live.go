@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 
 	"texttax/encoding"
 	"texttax/middleware"
@@ -14,13 +15,15 @@ import (
 //go:embed live.html
 var liveHTML string
 
-// The page is the same for all, and so it is made once. Its policy lets in its
+// The page is the same for all, and so it is made once, when somebody asks. Its policy lets in its
 // one style sheet and its one script, known by their hashes, and nothing from
 // elsewhere: it reads the metrics beside it.
 var (
-	livePage   = makeLivePage()
-	livePolicy = "default-src 'none'; connect-src 'self'; script-src '" + elementHash(livePage, "script") +
-		"'; style-src '" + elementHash(livePage, "style") + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	livePage   = sync.OnceValue(makeLivePage)
+	livePolicy = sync.OnceValue(func() string {
+		return "default-src 'none'; connect-src 'self'; script-src '" + elementHash(livePage(), "script") +
+			"'; style-src '" + elementHash(livePage(), "style") + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	})
 )
 
 func makeLivePage() string {
@@ -48,9 +51,9 @@ func makeLivePage() string {
 func serveLive(w http.ResponseWriter, _ *http.Request) {
 	header := w.Header()
 	header.Set("Content-Type", "text/html; charset=utf-8")
-	header.Set("Content-Length", strconv.Itoa(len(livePage)))
-	header.Set("Content-Security-Policy", livePolicy)
+	header.Set("Content-Length", strconv.Itoa(len(livePage())))
+	header.Set("Content-Security-Policy", livePolicy())
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cache-Control", "no-cache")
-	_, _ = w.Write([]byte(livePage)) // who has gone needs no answer
+	_, _ = w.Write([]byte(livePage())) // who has gone needs no answer
 }

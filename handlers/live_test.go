@@ -45,11 +45,11 @@ func TestTheLivePageKnowsTheMetricThePhasesAndTheFormats(t *testing.T) {
 	names := append(encoding.Names(), middleware.PhaseMetric)
 	for _, p := range middleware.Phases() {
 		names = append(names, p.String())
-		if !strings.Contains(livePage, "."+p.String()+" { fill: var(--"+p.String()+"); }") {
+		if !strings.Contains(livePage(), "."+p.String()+" { fill: var(--"+p.String()+"); }") {
 			t.Errorf("%s has no color", p)
 		}
 	}
-	_, script, _ := strings.Cut(livePage, "<script>")
+	_, script, _ := strings.Cut(livePage(), "<script>")
 	for _, name := range names {
 		if !strings.Contains(script, `"`+name+`"`) {
 			t.Errorf("it does not know %s", name)
