@@ -129,15 +129,21 @@ func (octet) Append(dst []byte, req *Request) ([]byte, error) {
 	if len(req.Close) > math.MaxUint32 || len(req.Params) > math.MaxUint32 {
 		return dst, &Error{Kind: Unspeakable, Index: -1, Detail: "a frame counts its bars and combos in 32 bits"}
 	}
+	dst = AppendFrameHeader(dst, req.Op, len(req.Close), len(req.Params))
+	dst = appendNumbers(dst, req.Close)
+	return appendNumbers(dst, flat(req.Params)), nil
+}
+
+// AppendFrameHeader appends what a frame's body has before its numbers: the
+// opcode, of a sweep unless op says echo, and the counts, which are below 2^32.
+func AppendFrameHeader(dst []byte, op Op, bars, combos int) []byte {
 	opcode := byte(0)
-	if req.Op == OpEcho {
+	if op == OpEcho {
 		opcode = 1
 	}
 	dst = append(dst, opcode)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(req.Close)))
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(req.Params)))
-	dst = appendNumbers(dst, req.Close)
-	return appendNumbers(dst, flat(req.Params)), nil
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(bars))
+	return binary.LittleEndian.AppendUint32(dst, uint32(combos))
 }
 
 // inQuery is the error for a part of a request that a format has no place for.

@@ -1,7 +1,6 @@
 package loadtest
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -11,7 +10,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"time"
 
@@ -50,12 +48,12 @@ func (f *Frames) Dial(ctx context.Context) (Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &frameConn{Conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}, nil
+	return &frameConn{Conn: conn, in: encoding.NewFrameReader(conn, nil)}, nil
 }
 
 type frameConn struct {
 	net.Conn
-	in   *bufio.Reader
+	in   *encoding.FrameReader
 	head []byte
 }
 
@@ -81,37 +79,33 @@ func (c *frameConn) Exchange(m *Message, r *Reply) error {
 // appendFrameHead appends what comes before a message's body: its length, and
 // the header that bare closes lack.
 func appendFrameHead(dst []byte, m *Message) []byte {
-	if len(m.Body)%8 != 0 {
-		return binary.LittleEndian.AppendUint32(dst, uint32(len(m.Body)))
+	length := len(m.Body)
+	if encoding.IsFrameBody(int64(length)) {
+		return binary.LittleEndian.AppendUint32(dst, uint32(length))
 	}
-	const header = 1 + 4 + 4
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(header+len(m.Body)))
-	opcode := byte(0)
+	op := encoding.OpSweep
 	if m.Call.Endpoint == "echo" {
-		opcode = 1
+		op = encoding.OpEcho
 	}
-	dst = append(dst, opcode)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(m.Body)/8))
-	return binary.LittleEndian.AppendUint32(dst, 0)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(encoding.MinFrameBody+length))
+	return encoding.AppendFrameHeader(dst, op, length/8, 0)
 }
 
 // readFrame reads a reply and notes its times.
-func readFrame(in io.Reader, r *Reply) error {
-	var length [4]byte
-	if _, err := io.ReadFull(in, length[:1]); err != nil {
+func readFrame(in *encoding.FrameReader, r *Reply) error {
+	if err := in.Await(); err != nil {
 		return fmt.Errorf("there is no reply: %w", err)
 	}
 	r.FirstByte = Now()
-	if _, err := io.ReadFull(in, length[1:]); err != nil {
+	n, err := in.Next()
+	if err != nil {
 		return fmt.Errorf("the reply broke off in its length: %w", err)
 	}
-	n := binary.LittleEndian.Uint32(length[:])
 	if n > maxAnswer {
 		return fmt.Errorf("the reply claims to have %d bytes", n)
 	}
-	r.Body = slices.Grow(r.Body, int(n))[:n]
-	if read, err := io.ReadFull(in, r.Body); err != nil {
-		return fmt.Errorf("the reply broke off after %d of %d bytes: %w", read, n, err)
+	if r.Body, err = in.AppendBody(r.Body); err != nil {
+		return fmt.Errorf("the reply broke off after %d of %d bytes: %w", len(r.Body), n, err)
 	}
 	r.Done = Now()
 	return nil
@@ -165,7 +159,7 @@ func (c *spawnConn) Exchange(m *Message, r *Reply) error {
 	if err := process.Start(); err != nil {
 		return err
 	}
-	reading := readFrame(stdout, r)
+	reading := readFrame(encoding.NewFrameReader(stdout, nil), r)
 	err = process.Wait()
 	r.Done = Now() // a call is over when its process is
 	switch {
