@@ -203,10 +203,10 @@ func (x *target) limit(t *testing.T, resource int, most uint64) (lift func()) {
 	t.Helper()
 	var old unix.Rlimit
 	if err := unix.Prlimit(x.Process.Pid, resource, nil, &old); err != nil {
-		t.Skipf("limits of another process can't be set here: %v", err)
+		t.Fatalf("limits of another process can't be set here: %v", err)
 	}
 	if err := unix.Prlimit(x.Process.Pid, resource, &unix.Rlimit{Cur: most, Max: old.Max}, nil); err != nil {
-		t.Skipf("limits of another process can't be set here: %v", err)
+		t.Fatalf("limits of another process can't be set here: %v", err)
 	}
 	return func() {
 		if err := unix.Prlimit(x.Process.Pid, resource, &old, nil); err != nil {
