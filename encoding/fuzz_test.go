@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"testing"
@@ -212,5 +213,38 @@ func TestTheLongestSeriesMakesABinaryDecoderAllocateNoMoreThanTwiceTheBodyLimit(
 		decode("arrow, "+name, Arrow, forgedColumn(bars, codec, prefixed(8*bars, pack(values))))
 		padded := append(bytes.Clone(values), make([]byte, 48)...)
 		decode("arrow, padded, "+name, Arrow, forgedColumn(bars, codec, prefixed(int64(len(padded)), pack(padded))))
+	}
+}
+
+func TestTheLongestSeriesMakesNoJSONDecoderAllocateMoreThanTwiceTheBodyLimit(t *testing.T) {
+	const bars, bodyLimit = 10_000_000, 64 << 20 // the server's defaults
+	body := append(append([]byte(`{"close":[`), bytes.Repeat([]byte("1,"), bars-1)...), "1]}"...)
+	for _, c := range jsonCodecs {
+		t.Run(codecName(c), func(t *testing.T) {
+			var req Request
+			req.Reset(Limits{Bars: bars, Combos: 100_000})
+			watched(t, 2*bodyLimit, func() {
+				if err := c.Decode(body, &req); err != nil || len(req.Close) != bars {
+					t.Errorf("%d bars and %v", len(req.Close), err)
+				}
+			})
+		})
+	}
+}
+
+func TestASeriesInJSONTakesItsMemoryOnce(t *testing.T) {
+	const bars = 150_000
+	for name, body := range map[string][]byte{
+		"numbers":       mustAppend(t, JSON, &Request{Close: randomSeries(rand.New(rand.NewPCG(5, 6)), bars)}),
+		"nulls between": append(append([]byte(`{"close":[`), bytes.Repeat([]byte("1,null,"), bars/2-1)...), "1,null]}"...),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var req Request
+			watched(t, 8*bars+64<<10, func() {
+				if err := JSON.Decode(body, &req); err != nil || len(req.Close) != bars {
+					t.Errorf("%d bars and %v", len(req.Close), err)
+				}
+			})
+		})
 	}
 }

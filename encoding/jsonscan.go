@@ -1,6 +1,7 @@
 package encoding
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -125,7 +126,13 @@ func (s *jsonScanner) array(field string, element func(index int) error) error {
 // more than limit if that isn't 0. It calls element for those that fill leaves.
 func (s *jsonScanner) floats(field string, dst []float64, limit int, element func(dst []float64) ([]float64, error)) ([]float64, error) {
 	err := s.array(field, func(int) (err error) {
-		dst = slices.Grow(dst, 1)
+		if len(dst) == cap(dst) {
+			more := s.elements()
+			if limit > 0 {
+				more = min(more, max(limit-len(dst), 1))
+			}
+			dst = slices.Grow(dst, more)
+		}
 		room := dst[len(dst):cap(dst)]
 		if limit > 0 && len(room) > limit-len(dst) {
 			room = room[:max(limit-len(dst), 0)]
@@ -135,6 +142,16 @@ func (s *jsonScanner) floats(field string, dst []float64, limit int, element fun
 		return err
 	})
 	return dst, err
+}
+
+// elements returns how many elements the array still has if they are numbers.
+// A series that grows as it is read would take five times its memory.
+func (s *jsonScanner) elements() int {
+	rest := s.text[s.pos:]
+	if end := bytes.IndexByte(rest, ']'); end >= 0 {
+		rest = rest[:end]
+	}
+	return bytes.Count(rest, []byte{','}) + 1
 }
 
 // wrongType consumes a value that is not of the type that field must have, and

@@ -3,8 +3,6 @@ package encoding
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"slices"
 
 	"texttax/kernel"
@@ -40,7 +38,7 @@ type stdResults struct {
 }
 
 func (c jsonStd) Decode(body []byte, req *Request) error {
-	if !mayExceed(body, req.limits) && !hasLongToken(body) && decodeStd(body, req) {
+	if !mayExceed(body, req.limits) && !hasLongNumber(body) && decodeStd(body, req) {
 		return nil
 	}
 	limits := req.limits
@@ -62,25 +60,42 @@ func mayExceed(body []byte, limits Limits) bool {
 // given: it copies a token up to twelve times its length.
 const maxStdToken = 4 << 10
 
-// hasLongToken tells whether a token may be longer than maxStdToken. It looks
-// at few bytes of a body of numbers, so as not to add to what encoding/json
-// costs.
-func hasLongToken(body []byte) bool {
-	// The strings are the keys and the dataset. One with a quote in it makes a
-	// quote too many, or is caught as one that is long.
-	most := 2 * (len(requestKeys) + 1)
-	quotes, last := 0, 0
-	for at := 0; ; at++ {
-		next := bytes.IndexByte(body[at:], '"')
-		if next < 0 {
-			break
-		}
-		at += next
-		if quotes++; quotes > most || quotes%2 == 0 && at-last > maxStdToken {
-			return true
-		}
-		last = at
+// plainKeys returns which keys body has, as bits. It reports false if a key is
+// unknown or repeated, or a string has escapes or is long, or body is no object.
+// It looks at few bytes of a body of numbers, so as not to add to what
+// encoding/json costs.
+func plainKeys(body []byte) (seen uint32, ok bool) {
+	if start := trimSpace(body); len(start) == 0 || start[0] != '{' {
+		return 0, false // encoding/json takes null for one
 	}
+	for rest := body; ; {
+		start := bytes.IndexByte(rest, '"')
+		if start < 0 {
+			return seen, true
+		}
+		rest = rest[start+1:]
+		end := bytes.IndexByte(rest[:min(len(rest), maxStdToken)], '"')
+		if end < 0 {
+			return 0, false
+		}
+		text := rest[:end]
+		rest = rest[end+1:]
+		if bytes.IndexByte(text, '\\') >= 0 {
+			return 0, false
+		}
+		if after := trimSpace(rest); len(after) == 0 || after[0] != ':' {
+			continue // a value: that of dataset, or one that encoding/json refuses
+		}
+		if _, err := knownKey(string(text), requestKeys, &seen); err != nil {
+			return 0, false
+		}
+	}
+}
+
+func trimSpace(text []byte) []byte { return bytes.TrimLeft(text, " \t\r\n") }
+
+// hasLongNumber tells whether a number may be longer than maxStdToken.
+func hasLongNumber(body []byte) bool {
 	// Of two halves of a long number, one at least is a whole block.
 	for block := range slices.Chunk(body, maxStdToken/2) {
 		if len(block) == maxStdToken/2 && bytes.IndexByte(block, ',') < 0 {
@@ -93,7 +108,10 @@ func hasLongToken(body []byte) bool {
 // decodeStd reports whether encoding/json could read body, and nothing in
 // what it read is doubtful.
 func decodeStd(body []byte, req *Request) bool {
-	d := json.NewDecoder(bytes.NewReader(body))
+	seen, ok := plainKeys(body)
+	if !ok {
+		return false
+	}
 	var in struct {
 		Close   []float64
 		Params  [][]int64 // of any length, so that a wrong one is seen
@@ -101,27 +119,12 @@ func decodeStd(body []byte, req *Request) bool {
 		Dataset string
 		Fee     *float64
 	}
-	seen := uint32(0)
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return false
+	// A series of millions that grows as it is read would take five times its
+	// memory.
+	if commas := bytes.Count(body, []byte{','}); commas > maxRetained {
+		in.Close = make([]float64, 0, min(commas+1, req.limits.Bars))
 	}
-	for d.More() {
-		name, err := d.Token()
-		if err != nil {
-			return false
-		}
-		key, err := knownKey(name.(string), requestKeys, &seen)
-		if err != nil {
-			return false
-		}
-		if d.Decode([]any{&in.Close, &in.Params, &in.Lengths, &in.Dataset, &in.Fee}[key]) != nil {
-			return false
-		}
-	}
-	if _, err := d.Token(); err != nil {
-		return false
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+	if json.Unmarshal(body, &in) != nil {
 		return false
 	}
 	given := func(key int) bool { return seen&(1<<key) != 0 }
@@ -147,7 +150,10 @@ func decodeStd(body []byte, req *Request) bool {
 	if given(keyParams) {
 		req.Params = nonNil(params)
 	}
-	req.Close, req.Lengths, req.Dataset = in.Close, in.Lengths, in.Dataset
+	if given(keyClose) {
+		req.Close = in.Close
+	}
+	req.Lengths, req.Dataset = in.Lengths, in.Dataset
 	if in.Fee != nil {
 		req.Fee, req.HasFee = *in.Fee, true
 	}
