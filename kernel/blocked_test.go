@@ -13,13 +13,16 @@ import (
 	"texttax/kernel/gbm42"
 )
 
-// sweepBy runs a sweep by an implementation; nil is the reference.
-func sweepBy(t testing.TB, impl *implementation, closes []float64, combos []Params, fee float64, workers int) *Results {
+// reference is the variant that all others must agree with.
+var reference = Variants()[0]
+
+// sweepBy runs a sweep by a variant.
+func sweepBy(t testing.TB, v Variant, closes []float64, combos []Params, fee float64, workers int) *Results {
 	t.Helper()
 	var out Results
 	out.Resize(len(combos))
 	s := takeSweep(t.Context(), closes, combos, fee, &out)
-	s.run(impl, workers)
+	s.run(v, workers)
 	if p := s.panicked.Load(); p != nil {
 		t.Fatal(p)
 	}
@@ -31,10 +34,10 @@ func sweepBy(t testing.TB, impl *implementation, closes []float64, combos []Para
 // worker and on two.
 func wantReference(t *testing.T, closes []float64, combos []Params, fee float64) {
 	t.Helper()
-	want := sweepBy(t, nil, closes, combos, fee, 0)
+	want := sweepBy(t, reference, closes, combos, fee, 0)
 	for _, impl := range implementations {
 		for workers := 1; workers <= 2; workers++ {
-			got := sweepBy(t, impl, closes, combos, fee, workers)
+			got := sweepBy(t, filteredBy(impl), closes, combos, fee, workers)
 			for c := range combos {
 				if !sameBits(got.PnL[c], want.PnL[c]) || got.Trades[c] != want.Trades[c] || got.Open[c] != want.Open[c] {
 					t.Fatalf("%s, %d workers, %d bars, combo %v: pnl %v on %d trades, open %d; the reference has %v on %d, %d", impl.name, workers, len(closes), combos[c],
@@ -149,22 +152,55 @@ func TestEveryImplementationIsTheReferenceAtEveryLength(t *testing.T) {
 	}
 }
 
-func TestEveryImplementationIsTheReferenceOnTheGoldenGrid(t *testing.T) {
-	grid := goldenGrid(t)
-	for _, impl := range implementations {
-		got := sweepBy(t, impl, gbm42.Close(), combosOf(grid), DefaultFee, 0)
-		for i, want := range grid {
-			if math.Float64bits(got.PnL[i]) != math.Float64bits(want.PnL) || got.Trades[i] != want.Trades {
-				t.Errorf("%s, length %d: pnl %v on %d trades, numba has %v on %d", impl.name, want.Length, got.PnL[i], got.Trades[i], want.PnL, want.Trades)
+func TestEveryVariantGivesTheGoldenGrid(t *testing.T) {
+	for _, v := range Variants() {
+		t.Run(v.Name(), func(t *testing.T) {
+			grid := goldenGrid(t)
+			if v.inner == nil { // or it would take seconds, and minutes under the race detector
+				grid = []goldenCombo{grid[0], grid[len(grid)/2], grid[len(grid)-1]}
 			}
-		}
+			var got Results
+			if err := (Sweeper{Variant: v}).Sweep(t.Context(), gbm42.Close(), combosOf(grid), DefaultFee, &got); err != nil {
+				t.Fatal(err)
+			}
+			for i, want := range grid {
+				if math.Float64bits(got.PnL[i]) != math.Float64bits(want.PnL) || got.Trades[i] != want.Trades {
+					t.Errorf("length %d: pnl %v on %d trades, numba has %v on %d", want.Length, got.PnL[i], got.Trades[i], want.PnL, want.Trades)
+				}
+			}
+		})
+	}
+}
+
+func TestTheZeroVariantIsTheFastest(t *testing.T) {
+	all := Variants()
+	if got, want := (Variant{}).Name(), all[len(all)-1].Name(); got != want || got != Implementation {
+		t.Errorf("it is %s; the last is %s, and in use is %s", got, want, Implementation)
+	}
+}
+
+// Its bars are those of a window's seam, and of series that are no longer than
+// the window.
+func TestTheUncheckedReferenceIsTheReference(t *testing.T) {
+	unchecked := Variants()[1]
+	check := func(t *testing.T, closes []float64, combos ...Params) {
+		t.Helper()
+		wantSame(t, sweepBy(t, unchecked, closes, combos, DefaultFee, 2), sweepBy(t, reference, closes, combos, DefaultFee, 2))
+	}
+	for name, closes := range adversarial(700) {
+		t.Run(name, func(t *testing.T) {
+			for n := range 40 {
+				check(t, closes[:n], Expand(6), Expand(20), Params{1, 1, 1, 1, 1, 1}, Params{40, 39, 38, 37, 1, math.MaxInt64})
+			}
+			check(t, closes, Expand(6), Expand(200), Params{700, 699, 1, 2, 3, 4})
+		})
 	}
 }
 
 func TestNothingDependsOnAlignmentOrOnWhatLiesAround(t *testing.T) {
 	const n = 2000
 	combos := []Params{Expand(6), Expand(200), {30, 10, 5, 9, 3, 2}}
-	want := sweepBy(t, nil, gbm42.Close()[:n], combos, DefaultFee, 1)
+	want := sweepBy(t, reference, gbm42.Close()[:n], combos, DefaultFee, 1)
 	for shift := range 8 {
 		padded := make([]float64, n+16)
 		for i := range padded {
@@ -175,7 +211,7 @@ func TestNothingDependsOnAlignmentOrOnWhatLiesAround(t *testing.T) {
 		before := slices.Clone(padded)
 		for _, impl := range implementations {
 			t.Run(fmt.Sprint(impl.name, " at ", shift), func(t *testing.T) {
-				wantSame(t, sweepBy(t, impl, closes, combos, DefaultFee, 1), want)
+				wantSame(t, sweepBy(t, filteredBy(impl), closes, combos, DefaultFee, 1), want)
 			})
 		}
 		if !slices.EqualFunc(padded, before, sameBits) {
@@ -221,7 +257,7 @@ func TestAPooledSweepLetsGoOfTheCallersCombos(t *testing.T) {
 	closes := gbm42.Close()[:1000]
 	many := slices.Repeat([]Params{Expand(6)}, 100)
 	s := takeSweep(t.Context(), closes, append(many, Expand(400)), 0, &Results{PnL: make([]float64, 101), Trades: make([]int64, 101), Open: make([]int8, 101)})
-	s.run(best, 1)
+	s.run(filteredBy(best), 1)
 	s.filtered.giveBack()
 	for i := range cap(s.filtered.chosen) {
 		if s.filtered.chosen[:i+1][i].params != nil {
@@ -232,7 +268,7 @@ func TestAPooledSweepLetsGoOfTheCallersCombos(t *testing.T) {
 		many = append(many, Expand(6))
 	}
 	s = takeSweep(t.Context(), closes[:300], many, 0, &Results{PnL: make([]float64, len(many)), Trades: make([]int64, len(many)), Open: make([]int8, len(many))})
-	s.run(best, 1)
+	s.run(filteredBy(best), 1)
 	if cap(s.filtered.places) < len(many) {
 		t.Fatalf("only %d combos have a filter", cap(s.filtered.places))
 	}

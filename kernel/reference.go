@@ -5,7 +5,7 @@ import "math"
 // sweepReference runs one combo. It is the definition of the package comment
 // line for line, and the measure of every faster way to compute a sweep. The
 // outcome is meaningless if m stopped the work.
-func sweepReference(close []float64, p *Params, fee float64, s *scratch, m *meter) outcome {
+func sweepReference(close []float64, p *Params, fee float64, wma averager, s *scratch, m *meter) outcome {
 	s.resize(len(close))
 	half, full, hma := s.columns[0], s.columns[1], s.columns[2]
 	wma(half, close, p[HMAHalf], m)
@@ -32,6 +32,9 @@ func sweepReference(close []float64, p *Params, fee float64, s *scratch, m *mete
 
 	return trade(close, hma, hma3, fee, m)
 }
+
+// An averager writes averages as wma does.
+type averager func(dst, x []float64, p int64, m *meter)
 
 // wma writes the weighted moving average of x over p bars into dst, which is
 // as long as x and shares no memory with it. A window longer than the series

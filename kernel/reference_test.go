@@ -14,7 +14,9 @@ var (
 	inf = math.Inf(1)
 )
 
-func wmaOf(x []float64, p int64) []float64 {
+var averagers = map[string]averager{"checked": wma, "unchecked": wmaUnchecked}
+
+func wmaOf(wma averager, x []float64, p int64) []float64 {
 	dst := make([]float64, len(x))
 	wma(dst, x, p, &meter{sweep: &sweep{ctx: context.Background()}})
 	return dst
@@ -46,8 +48,10 @@ func TestWMA(t *testing.T) {
 		{"rounds each product", 3, []float64{-1, 0, 1.0 / 3}, []float64{nan, nan, 0}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := wmaOf(tc.x, tc.p); !slices.EqualFunc(got, tc.want, sameBits) {
-				t.Errorf("got %v, want %v", got, tc.want)
+			for name, wma := range averagers {
+				if got := wmaOf(wma, tc.x, tc.p); !slices.EqualFunc(got, tc.want, sameBits) {
+					t.Errorf("%s: got %v, want %v", name, got, tc.want)
+				}
 			}
 		})
 	}
@@ -69,14 +73,16 @@ func TestWMAOverMoreBarsThanAPollInterval(t *testing.T) {
 	for i := range x {
 		x[i] = gbm42.Close()[i%gbm42.Bars]
 	}
-	got := wmaOf(x, p)
-	for last := p - 1; last < len(x); last++ {
-		sum := 0.0
-		for j := range p {
-			sum += float64(x[last-p+1+j] * float64(j+1))
-		}
-		if want := sum / (p * (p + 1) / 2); !sameBits(got[last], want) {
-			t.Errorf("bar %d: %v, want %v", last, got[last], want)
+	for name, wma := range averagers {
+		got := wmaOf(wma, x, p)
+		for last := p - 1; last < len(x); last++ {
+			sum := 0.0
+			for j := range p {
+				sum += float64(x[last-p+1+j] * float64(j+1))
+			}
+			if want := sum / (p * (p + 1) / 2); !sameBits(got[last], want) {
+				t.Errorf("%s, bar %d: %v, want %v", name, last, got[last], want)
+			}
 		}
 	}
 }
@@ -154,7 +160,7 @@ func TestASpikeIsForgottenOnceItHasLeftTheWindows(t *testing.T) {
 
 	t.Run("averages", func(t *testing.T) {
 		for _, window := range p {
-			whole, part := wmaOf(closes, window), wmaOf(slice, window)
+			whole, part := wmaOf(wma, closes, window), wmaOf(wma, slice, window)
 			if !slices.EqualFunc(whole[len(whole)-tail:], part[len(part)-tail:], sameBits) {
 				t.Errorf("window %d: the tail depends on what came before it", window)
 			}

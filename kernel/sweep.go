@@ -15,8 +15,8 @@ import (
 // sweep pays when it names none.
 const DefaultFee = 0.0009
 
-// Implementation names the kernel that Sweep runs: avx512, avx2 or go, of which
-// all have the reference's bits.
+// Implementation names the variant that Sweep runs unless told otherwise: avx512,
+// avx2 or go, of which all have the reference's bits.
 var Implementation = best.name
 
 // Results are the outcomes of a sweep, one element per combo, in the order of
@@ -54,6 +54,8 @@ type Sweeper struct {
 	// while others are held up in Yield, it is called on behalf of none, and must
 	// not block.
 	Yield func(pausing, goingOn int)
+	// Variant is the way to compute; the zero value is the fastest.
+	Variant Variant
 }
 
 // Sweep runs every combo over the close series and writes one element per
@@ -84,7 +86,7 @@ func (sweeper Sweeper) Sweep(ctx context.Context, close []float64, combos []Para
 	}
 	s := takeSweep(ctx, close, combos, fee, out)
 	s.yield = sweeper.Yield
-	s.run(best, sweeper.Workers)
+	s.run(sweeper.Variant.orBest(), sweeper.Workers)
 	panicked, stopped := s.panicked.Load(), s.stop.Load()
 	s.giveBack()
 	if panicked != nil {
@@ -202,17 +204,17 @@ func Memory(bars int, combos []Params, workers int) int64 {
 	return sum
 }
 
-// run computes the sweep by an implementation; nil is the reference.
-func (s *sweep) run(impl *implementation, workers int) {
+// run computes the sweep by a variant.
+func (s *sweep) run(v Variant, workers int) {
 	if most := runtime.GOMAXPROCS(0); workers < 1 || workers > most {
 		workers = most
 	}
 	for len(s.meters) < workers {
 		s.meters = append(s.meters, meter{})
 	}
-	s.reference.begin()
-	if impl != nil && len(s.close) >= fewBars {
-		s.filtered.run(impl, workers)
+	s.reference.begin(v.average)
+	if v.inner != nil && len(s.close) >= fewBars {
+		s.filtered.run(v.inner, workers)
 	} else {
 		s.reference.addAll()
 	}
@@ -255,11 +257,13 @@ func (s *sweep) guard(number int, w worker) {
 // referencePass runs combos by the reference kernel, one at a time.
 type referencePass struct {
 	*sweep
-	places []int        // of the combos in the sweep
-	taken  atomic.Int64 // combos handed out
+	average averager
+	places  []int        // of the combos in the sweep
+	taken   atomic.Int64 // combos handed out
 }
 
-func (p *referencePass) begin() {
+func (p *referencePass) begin(average averager) {
+	p.average = average
 	p.places = p.places[:0]
 	p.taken.Store(0)
 }
@@ -281,7 +285,7 @@ func (p *referencePass) work(_ int, m *meter) {
 			return
 		}
 		c := p.places[i]
-		o := sweepReference(p.close, &p.combos[c], p.fee, scratch, m)
+		o := sweepReference(p.close, &p.combos[c], p.fee, p.average, scratch, m)
 		p.out.PnL[c], p.out.Trades[c], p.out.Open[c] = o.pnl, o.trades, o.open
 	}
 }
