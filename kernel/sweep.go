@@ -6,6 +6,7 @@ import (
 	"math"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -33,6 +34,12 @@ func (r *Results) Resize(n int) {
 	r.PnL = resize(r.PnL, n)
 	r.Trades = resize(r.Trades, n)
 	r.Open = resize(r.Open, n)
+}
+
+// Identical tells whether both have the same outcomes to the last bit.
+func (r *Results) Identical(other *Results) bool {
+	same := func(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }
+	return slices.EqualFunc(r.PnL, other.PnL, same) && slices.Equal(r.Trades, other.Trades) && slices.Equal(r.Open, other.Open)
 }
 
 func resize[T any](s []T, n int) []T {

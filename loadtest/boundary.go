@@ -16,7 +16,7 @@ import (
 // many goroutines; the connections it dials may not.
 type Boundary interface {
 	// Name is the boundary's name in reports and metrics: in-process,
-	// http-tcp, https-tcp, http-unix, frame-tcp, frame-unix or spawn.
+	// http-tcp, https-tcp, http-unix, frame-tcp, frame-unix, frame-shm or spawn.
 	Name() string
 	// Check returns an error if the boundary can't carry the call in the
 	// format.
@@ -119,6 +119,7 @@ func (c *inProcessConn) Close() error {
 //	unix:/path                  HTTP over a Unix socket
 //	frame+tcp://host:port       frames over TCP
 //	frame+unix:/path            frames over a Unix socket
+//	frame+shm:/path             frames over rings in shared memory
 func ParseBoundary(address string) (Boundary, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -148,11 +149,11 @@ func ParseBoundary(address string) (Boundary, error) {
 			return nil, errors.New("frames over TCP are given as frame+tcp://host:port")
 		}
 		return &Frames{Network: "tcp", Address: u.Host}, nil
-	case "frame+unix":
+	case "frame+unix", "frame+shm":
 		if u.Path == "" || u.Host != "" {
-			return nil, errors.New("frames over a Unix socket are given as frame+unix:/path")
+			return nil, errors.New("frames over a Unix socket are given as frame+unix:/path, and over shared memory as frame+shm:/path")
 		}
-		return &Frames{Network: "unix", Address: u.Path}, nil
+		return &Frames{Network: strings.TrimPrefix(u.Scheme, "frame+"), Address: u.Path}, nil
 	}
-	return nil, fmt.Errorf("the address %q is none of http://host:port, https://host:port, unix:/path, frame+tcp://host:port and frame+unix:/path", address)
+	return nil, fmt.Errorf("the address %q is none of http://host:port, https://host:port, unix:/path, frame+tcp://host:port, frame+unix:/path and frame+shm:/path", address)
 }

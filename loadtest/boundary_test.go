@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +41,11 @@ func TestEveryScenarioGetsTheKernelsAnswers(t *testing.T) {
 		&Frames{"unix", listenFrames(t, "unix", filepath.Join(t.TempDir(), "frames"))},
 		&Spawn{Command: []string{os.Args[0]}, Env: []string{role + "=frame"}},
 	}
+	want := map[string]int{"in-process": 60, "http-tcp": 60, "http-unix": 60, "frame-tcp": 8, "frame-unix": 8, "spawn": 8}
+	if runtime.GOOS == "linux" { // which the rings need
+		boundaries = append(boundaries, &Frames{"shm", listenFrames(t, "shm", filepath.Join(t.TempDir(), "rings"))})
+		want["frame-shm"] = 8
+	}
 	ran := map[string]int{}
 	for _, b := range boundaries {
 		for _, f := range Formats() {
@@ -67,7 +73,7 @@ func TestEveryScenarioGetsTheKernelsAnswers(t *testing.T) {
 			}
 		}
 	}
-	for name, want := range map[string]int{"in-process": 60, "http-tcp": 60, "http-unix": 60, "frame-tcp": 8, "frame-unix": 8, "spawn": 8} {
+	for name, want := range want {
 		if ran[name] != want {
 			t.Errorf("%d scenarios ran across %s, not %d", ran[name], name, want)
 		}
@@ -129,6 +135,7 @@ func TestAddresses(t *testing.T) {
 		"unix:/run/texttax.sock":    &HTTP{Network: "unix", Address: "/run/texttax.sock", Host: "localhost"},
 		"frame+tcp://localhost:81":  &Frames{Network: "tcp", Address: "localhost:81"},
 		"frame+unix:/run/tax.frame": &Frames{Network: "unix", Address: "/run/tax.frame"},
+		"frame+shm:/run/tax.rings":  &Frames{Network: "shm", Address: "/run/tax.rings"},
 	} {
 		got, err := ParseBoundary(address)
 		if err != nil {
@@ -146,7 +153,7 @@ func TestAddresses(t *testing.T) {
 			}
 		}
 	}
-	for _, address := range []string{"", "localhost:8080", "ftp://x", "http://", "http://x/?a=b", "unix:", "unix://host/x", "frame+tcp://x", "frame+unix:", "http://a:b@c", "http://x:y"} {
+	for _, address := range []string{"", "localhost:8080", "ftp://x", "http://", "http://x/?a=b", "unix:", "unix://host/x", "frame+tcp://x", "frame+unix:", "frame+shm:", "http://a:b@c", "http://x:y"} {
 		if b, err := ParseBoundary(address); err == nil {
 			t.Errorf("%q is %+v", address, b)
 		}

@@ -14,14 +14,16 @@ import (
 	"time"
 
 	"texttax/encoding"
+	"texttax/encoding/ring"
 )
 
-// Frames is the frame protocol over TCP or a Unix socket: the octet format's
-// body after its length, a little-endian uint32, in both directions. There is
-// nothing else: no header, no refusals, no phases of the server's.
+// Frames is the frame protocol over TCP, a Unix socket, or rings in shared
+// memory: the octet format's body after its length, a little-endian uint32, in
+// both directions. There is nothing else: no header, no refusals, no phases of
+// the server's.
 type Frames struct {
-	Network string // tcp or unix
-	Address string // host:port, or the socket's path
+	Network string // tcp, unix or shm
+	Address string // host:port, or the path of the socket, which shm has too
 }
 
 // Name implements Boundary.
@@ -44,11 +46,18 @@ func checkFrame(c *Call, f Format) error {
 
 // Dial implements Boundary.
 func (f *Frames) Dial(ctx context.Context) (Conn, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, f.Network, f.Address)
+	conn, err := f.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return &frameConn{Conn: conn, in: encoding.NewFrameReader(conn, nil)}, nil
+}
+
+func (f *Frames) dial(ctx context.Context) (net.Conn, error) {
+	if f.Network == "shm" {
+		return ring.Dial(ctx, f.Address)
+	}
+	return new(net.Dialer).DialContext(ctx, f.Network, f.Address)
 }
 
 type frameConn struct {

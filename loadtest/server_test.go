@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"texttax/encoding"
+	"texttax/encoding/ring"
 	"texttax/kernel"
 	"texttax/kernel/gbm42"
 )
@@ -105,7 +106,14 @@ func serveFrames(in io.Reader, out io.Writer) error {
 // listenFrames starts a server of frames.
 func listenFrames(t *testing.T, network, address string) string {
 	t.Helper()
+	overRings := network == "shm"
+	if overRings {
+		network = "unix"
+	}
 	l, err := net.Listen(network, address)
+	if err == nil && overRings {
+		l, err = ring.NewListener(l, ring.Size)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -19,21 +20,47 @@ import (
 // companion is a server of this same binary, as a process of its own.
 type companion struct {
 	process    *exec.Cmd
+	sockets    string // directory of its Unix sockets
 	boundaries []loadtest.Boundary
 	complaint  strings.Builder
 	cores      string // how the cores are shared
 }
 
-// serving is how a line of the server's output begins that names an address.
-const serving = "serving on "
+// companionArgs are the arguments of the server that compare starts, with
+// sockets in a directory. Each of the addresses becomes a boundary of the study.
+func companionArgs(sockets string) []string {
+	in := func(name string) string { return filepath.Join(sockets, name) }
+	args := []string{"serve", "--log-level", "error", "--drain-delay", "0s",
+		"--listen", "127.0.0.1:0", "--listen", "unix:" + in("http"), "--frame-listen", "unix:" + in("frames")}
+	if runtime.GOOS == "linux" {
+		args = append(args, "--frame-listen", "shm:"+in("rings"))
+	}
+	return args
+}
 
-// companionArgs are the arguments of the server that compare starts. Each of
-// the addresses becomes a boundary of the study.
-var companionArgs = []string{"serve", "--listen", "127.0.0.1:0", "--log-level", "error", "--drain-delay", "0s"}
+// boundaryOf returns the boundary of an address, as a line of the server's
+// output names it.
+func boundaryOf(line string) (loadtest.Boundary, error) {
+	if at, ok := strings.CutPrefix(line, "frames on "); ok {
+		return loadtest.ParseBoundary("frame+" + at)
+	}
+	at, _, _ := strings.Cut(strings.TrimPrefix(line, "serving on "), " ") // what follows is how curl reaches it
+	return loadtest.ParseBoundary(at)
+}
 
 // startCompanion starts the server, on cores of its own where there are enough.
-func startCompanion(binary string) (*companion, error) {
-	c := &companion{process: exec.Command(binary, companionArgs...), cores: "server and client share all cores"}
+func startCompanion(binary string) (c *companion, err error) {
+	sockets, err := os.MkdirTemp("", "texttax-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(sockets))
+		}
+	}()
+	args := companionArgs(sockets)
+	c = &companion{process: exec.Command(binary, args...), sockets: sockets, cores: "server and client share all cores"}
 	// The study is of the defaults, whatever is set for other servers.
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "TEXTTAX_") {
@@ -54,13 +81,13 @@ func startCompanion(binary string) (*companion, error) {
 		runtime.GOMAXPROCS(pinned)
 	}
 	lines := bufio.NewReader(stdout)
-	for want := addresses(companionArgs); want > 0; want-- {
+	for want := addresses(args); want > 0; want-- {
 		line, err := lines.ReadString('\n')
 		if err != nil {
 			_ = c.process.Wait()
 			return nil, fmt.Errorf("the server does not start: %s", strings.TrimSpace(c.complaint.String()))
 		}
-		b, err := loadtest.ParseBoundary(strings.TrimPrefix(strings.TrimSpace(line), serving))
+		b, err := boundaryOf(strings.TrimSpace(line))
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("the server says %q: %w", line, err), c.stop())
 		}
@@ -74,7 +101,7 @@ func startCompanion(binary string) (*companion, error) {
 func addresses(args []string) int {
 	n := 0
 	for _, a := range args {
-		if a == "--listen" {
+		if a == "--listen" || a == "--frame-listen" {
 			n++
 		}
 	}
@@ -82,7 +109,9 @@ func addresses(args []string) int {
 }
 
 // stop ends the server.
-func (c *companion) stop() error {
+func (c *companion) stop() error { return errors.Join(c.end(), os.RemoveAll(c.sockets)) }
+
+func (c *companion) end() error {
 	if err := c.process.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 type compareCommand struct {
-	URL    []string      `placeholder:"URL" help:"Study servers that are running, at http://host:port, unix:/path, frame+tcp://host:port or frame+unix:/path; may be given several times. Without it compare starts one of its own."`
+	URL    []string      `placeholder:"URL" help:"Study servers that are running, at http://host:port, unix:/path, frame+tcp://host:port, frame+unix:/path or frame+shm:/path; may be given several times. Without it compare starts one of its own."`
 	Quick  bool          `help:"Take less than a minute, and fewer rounds."`
 	Budget time.Duration `placeholder:"TIME" help:"Time for the rounds, of which there are at least three. 45s with --quick, else 8m."`
 	Python string        `default:"python3" help:"Interpreter whose own formats are measured too, if it has numpy."`

@@ -20,7 +20,7 @@ import (
 )
 
 type loadCommand struct {
-	URL string `arg:"" help:"Where to: http://host:port, https://host:port, unix:/path, frame+tcp://host:port or frame+unix:/path."`
+	URL string `arg:"" help:"Where to: http://host:port, https://host:port, unix:/path, frame+tcp://host:port, frame+unix:/path or frame+shm:/path."`
 
 	Format      string               `default:"json" enum:"json,json-std,msgpack,msgpack-bin,arrow,octet" help:"Format of the bodies: json, json-std, msgpack, msgpack-bin, arrow or octet."`
 	Granularity loadtest.Granularity `default:"chunky" enum:"chunky,chatty,preloaded,per-bar,echo" help:"Calls of the work: chunky (one with all combos), chatty (one a combo, the series in each), preloaded (one a combo, by the name of the series), per-bar (an echo of one close) or echo (of the whole series)."`

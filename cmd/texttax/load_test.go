@@ -4,17 +4,21 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"texttax/kernel"
 	"texttax/loadtest"
 	"texttax/loadtest/report"
 )
@@ -163,7 +167,7 @@ func TestCompareStudiesThisMachine(t *testing.T) {
 		t.Fatalf("%v\n%s%s", err, p.Stdout, p.Stderr)
 	}
 	out := p.Stdout.(*strings.Builder).String()
-	for _, want := range []string{"The tax:", "The echo curve:", "The boundary:", "The waterfall:", "The generator:", "The gate: passed", "Medians of 3 rounds", "Apple M2 Max"} {
+	for _, want := range []string{"The kernel:", "The tax:", "The echo curve:", "The boundary:", "The waterfall:", "The generator:", "The gate: passed", "Medians of 3 rounds", "Apple M2 Max"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it does not print %q:\n%s", want, out)
 		}
@@ -176,13 +180,27 @@ func TestCompareStudiesThisMachine(t *testing.T) {
 	if err := json.Unmarshal(text, &r); err != nil || r.Error != "" || r.Study.Rounds != 3 {
 		t.Errorf("%v: %+v", err, r)
 	}
+	crossed := map[string]bool{}
 	for i := range r.Study.Crossings {
 		c := &r.Study.Crossings[i]
+		crossed[c.Boundary] = true
 		if share := r.Study.ShareOf(c); share.Measured < 0 || share.Measured > 1 || share.Total <= 0 {
 			t.Errorf("%s: %+v", c, share)
 		}
 		if split := c.Boundary == "http-tcp" || c.Boundary == "http-unix"; split && len(c.Phases["transit"]) != 3 {
 			t.Errorf("%s has phases %v", c, c.Phases)
+		}
+	}
+	want := []string{"frame-unix", "http-tcp", "http-unix", "in-process", "spawn"}
+	if runtime.GOOS == "linux" {
+		want = append([]string{"frame-shm"}, want...)
+	}
+	if got := slices.Sorted(maps.Keys(crossed)); !slices.Equal(got, want) {
+		t.Errorf("it crosses %q, not %q", got, want)
+	}
+	for i, v := range kernel.Variants() {
+		if k := r.Study.Kernels[i]; k.Name != v.Name() || len(k.Seconds) != 3 {
+			t.Errorf("kernel %d is %+v, not %s in three rounds", i, k, v.Name())
 		}
 	}
 }

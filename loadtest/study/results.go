@@ -15,6 +15,7 @@ type Results struct {
 	Combos    int        `json:"combos"`
 	Rounds    int        `json:"rounds"`
 	Generator Generator  `json:"generator"`
+	Kernels   []Kernel   `json:"kernels"`
 	Copy      []float64  `json:"copy"` // of the series' bytes in memory, in Go
 	Tax       []Tax      `json:"tax"`
 	Curves    []Curve    `json:"curves"`
@@ -29,6 +30,13 @@ type Generator struct {
 	Lean     []float64 `json:"lean"`
 	Minimal  []float64 `json:"minimal"`
 	Standard []float64 `json:"standard"`
+}
+
+// Kernel is the whole work by one variant of the kernel, in this process on one
+// goroutine.
+type Kernel struct {
+	Name    string    `json:"name"` // as in kernel.Variants
+	Seconds []float64 `json:"seconds"`
 }
 
 // Tax is what a format costs where nothing is sent.
@@ -200,6 +208,9 @@ type Sample struct {
 // Samples lists all figures.
 func (r *Results) Samples() []Sample {
 	all := []Sample{{"copy of the series", r.Copy}, {"8-byte echo, lean client", r.Generator.Lean}, {"8-byte echo, net/http client", r.Generator.Standard}}
+	for _, k := range r.Kernels {
+		all = append(all, Sample{"kernel " + k.Name, k.Seconds})
+	}
 	for _, t := range r.Tax {
 		all = append(all, Sample{"encode " + t.Name, t.Encode}, Sample{"decode " + t.Name, t.Decode})
 	}

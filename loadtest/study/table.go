@@ -29,6 +29,7 @@ const (
 // WriteTables writes all tables for people to read.
 func WriteTables(out io.Writer, r *Results) error {
 	t := &tables{out: out, Results: r}
+	t.kernels()
 	t.tax()
 	t.curves()
 	t.crossings()
@@ -103,6 +104,19 @@ func times(ratio float64) string {
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
+
+func (t *tables) kernels() {
+	var b strings.Builder
+	fmt.Fprintf(&b, "The kernel: %s combos over %s bars in this process, on one goroutine, by its variants. All give the same bits.\n", count(t.Combos), count(t.Bars))
+	fmt.Fprint(&b, "\tms\treference's time over it\t\n")
+	for _, k := range t.Kernels {
+		if len(k.Seconds) > 0 {
+			fmt.Fprintf(&b, "%s\t%.2f\t%s\t\n", k.Name, Median(k.Seconds)*1e3, times(Median(t.Kernels[0].Seconds)/Median(k.Seconds)))
+		}
+	}
+	fmt.Fprintf(&b, "theirs*: numba\t%.0f\t\t\n", TheirSweep*1e3)
+	t.print(b.String() + "\n")
+}
 
 func (t *tables) tax() {
 	var b strings.Builder
