@@ -34,8 +34,12 @@ type leanClient struct {
 
 func newLeanClient(tb testing.TB, url, path string, body []byte, header string) *leanClient {
 	tb.Helper()
-	host := strings.TrimPrefix(url, "http://")
-	conn, err := net.Dial("tcp", host)
+	network, host := "tcp", strings.TrimPrefix(url, "http://")
+	address := host
+	if path, ok := strings.CutPrefix(url, "unix:"); ok {
+		network, host, address = "unix", "localhost", path
+	}
+	conn, err := net.Dial(network, address)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -92,6 +96,21 @@ func bareEcho(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body)
 }
 
+// bareBusy is an empty answer after so many microseconds of work, as its path
+// says.
+func bareBusy(w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
+	us, err := strconv.Atoi(r.PathValue("us"))
+	if err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	for time.Since(began) < time.Duration(us)*time.Microsecond {
+	}
+	w.Header().Set("Content-Length", "0")
+	w.Header().Set("Server-Timing", fmt.Sprintf("compute;dur=%.6f", time.Since(began).Seconds()*1e3))
+}
+
 // benchServer is the variable that makes a process of this test binary a
 // server for benchmarks, so that client and server share no scheduler.
 const benchServer = "TEXTTAX_BENCH_SERVER"
@@ -103,8 +122,18 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			panic(err)
 		}
+		bare := http.NewServeMux()
+		bare.HandleFunc("/echo", bareEcho)
+		bare.HandleFunc("/busy/{us}", bareBusy)
+		if path, ok := strings.CutPrefix(os.Args[len(os.Args)-1], "unix:"); ok {
+			socket, err := net.Listen("unix", path)
+			if err != nil {
+				panic(err)
+			}
+			go func() { panic(http.Serve(socket, bare)) }()
+		}
 		fmt.Println("serving on http://" + listener.Addr().String())
-		panic(http.Serve(listener, http.HandlerFunc(bareEcho)))
+		panic(http.Serve(listener, bare))
 	case "bare-echo":
 		listener, err := net.Listen("unix", os.Args[len(os.Args)-1])
 		if err != nil {
@@ -174,6 +203,49 @@ func BenchmarkInstrumentation(b *testing.B) {
 	b.ReportMetric(float64(without.Nanoseconds())/1e3, "bare-us")
 	b.ReportMetric(float64(with.Nanoseconds())/1e3, "texttax-us")
 	b.ReportMetric(float64(with)/float64(without), "ratio")
+}
+
+// BenchmarkPreloadedCall compares a sweep of one combo over the demo series,
+// which the server has, less its compute, with an empty round trip to a bare
+// net/http handler that is busy for as long, in turns, each over one connection
+// to a Unix socket. Of a handler that answers at once the client is still awake
+// when the answer comes: that is half the time, and no client's of a sweep.
+func BenchmarkPreloadedCall(b *testing.B) {
+	folder := socketFolder(b)
+	bare, texttax := "unix:"+filepath.Join(folder, "bare"), "unix:"+filepath.Join(folder, "texttax")
+	startBenchServer(b, "bare", bare)
+	startBenchServer(b, "texttax", "--listen", texttax, "--log-level", "warn")
+	const turn = 200
+	rest := func(c *leanClient, of *[]time.Duration) (compute time.Duration) {
+		for range turn {
+			began := time.Now()
+			c.do(b)
+			took := time.Since(began)
+			compute = time.Duration(timings(b, c.timing)["compute"] * 1e9)
+			*of = append(*of, took-compute)
+		}
+		return compute
+	}
+	client := func(at, path string) *leanClient {
+		c := newLeanClient(b, at, path, nil, "Accept: application/octet-stream\r\n")
+		c.keepTiming = true
+		return c
+	}
+	sweep := client(texttax, "/sweep?dataset=gbm42&lengths=50")
+	var warm, idle, busy, whole []time.Duration
+	compute := rest(sweep, &warm)
+	atOnce, asLong := client(bare, "/busy/0"), client(bare, fmt.Sprintf("/busy/%d", compute.Microseconds()))
+	for b.Loop() {
+		rest(atOnce, &idle)
+		rest(asLong, &busy)
+		rest(sweep, &whole)
+	}
+	us := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
+	b.ReportMetric(us(compute), "compute-us")
+	b.ReportMetric(us(median(idle)), "at-once-us")
+	b.ReportMetric(us(median(busy)), "as-long-us")
+	b.ReportMetric(us(median(whole)), "texttax-us")
+	b.ReportMetric(float64(median(whole))/float64(median(busy)), "ratio")
 }
 
 // BenchmarkTextTax echoes 150,000 closes in each format and reports the
