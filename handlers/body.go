@@ -26,8 +26,13 @@ const maxZstdWindow = 8 << 20
 // readBody reads the request's body into memory, its content encoding undone,
 // to where codec can decode it in place.
 func (a *API) readBody(w http.ResponseWriter, r *http.Request, ex *middleware.Exchange, codec encoding.Codec, c *call) error {
-	c.wire = wireReader{body: r.Body, exchange: ex, pace: pace{Deadlines: a.config.Deadlines, control: http.NewResponseController(w)}}
+	c.wire = wireReader{body: r.Body, exchange: ex}
 	wire := &c.wire
+	// Of no bytes in HTTP/1 nothing is awaited, and to set a deadline and lift it
+	// costs more than all else here. In HTTP/2 the end of them may be.
+	if r.ContentLength != 0 || r.ProtoMajor != 1 {
+		wire.pace = pace{Deadlines: a.config.Deadlines, control: http.NewResponseController(w)}
+	}
 	defer wire.pace.done()
 	in, length := io.Reader(wire), r.ContentLength
 	coding := contentCoding(r.Header)
@@ -82,7 +87,7 @@ func (a *API) bodyError(err error, wire *wireReader, r *http.Request, decoding b
 	case errors.As(err, &refused):
 		return refused
 	case errors.Is(wire.failure, os.ErrDeadlineExceeded):
-		return refuse(bodyTooSlow, fmt.Sprintf("beyond the first %v, a body must come at %d bytes a second", wire.pace.Grace, wire.pace.Rate))
+		return refuse(bodyTooSlow, fmt.Sprintf("beyond the first %v, a body must come at %d bytes a second", a.config.Deadlines.Grace, a.config.Deadlines.Rate))
 	case errors.Is(err, errOverLimit):
 		undone := ""
 		if decoding {
