@@ -218,19 +218,23 @@ func (s *study) planTax(ctx context.Context, series []float64) {
 	}
 	raw, _ := encoding.Octet.Append(nil, &encoding.Request{Close: series}) // octets can say any series
 	into := make([]byte, len(raw))
-	s.add("copy", func(context.Context) error {
+	// Beside each format, since all are measured by it.
+	copies := func() error {
 		m, err := medianOf(21, func() error { copy(into, raw); return nil })
 		s.results.Copy = append(s.results.Copy, m)
 		return err
-	})
+	}
 	for _, f := range loadtest.Formats() {
 		var body []byte
 		var req encoding.Request
 		runs := 11
 		if f.Name == "json" || f.Name == "json-std" {
-			runs = 1
+			runs = 3
 		}
 		s.add("tax of "+f.Name, func(context.Context) error {
+			if err := copies(); err != nil {
+				return err
+			}
 			encode, err := medianOf(runs, func() (err error) {
 				body, err = f.Codec.Append(body[:0], &encoding.Request{Close: series})
 				return err
@@ -476,15 +480,29 @@ func (s *study) planCrossings(boundaries []loadtest.Boundary, work loadtest.Work
 	return errors.Join(errs...)
 }
 
-// chunkies is how many chunky calls make a round: their median is its sample,
-// and its phases are the median call's.
-const chunkies = 3
+// A round's sample of a work in one call is the median of as many calls as fit
+// into chunkyTime, by how long they took before, within the bounds: a sweep on
+// several cores takes one core's time where the other is slow to wake up.
+const (
+	chunkyTime  = 100 * time.Millisecond
+	minChunkies = 3
+	maxChunkies = 25
+)
+
+// chunkies is how many calls of a work in one call make a round. Its phases are
+// the median call's.
+func (c *Crossing) chunkies() int {
+	if len(c.Seconds) == 0 {
+		return minChunkies
+	}
+	return min(max(int(chunkyTime.Seconds()/Median(c.Seconds)), minChunkies), maxChunkies)
+}
 
 // cross does the work across a boundary once, or in the part that is measured.
 func (s *study) cross(ctx context.Context, sc loadtest.Scenario, job *loadtest.Job, c *Crossing) error {
 	calls := c.Measured
 	if c.Calls == 1 {
-		calls = chunkies
+		calls = c.chunkies()
 	}
 	var records []loadtest.Record
 	_, err := s.drive(ctx, sc, job, calls, func(r *loadtest.Record) { records = append(records, *r) })
