@@ -40,7 +40,7 @@ func (r *Report) Charts() []Chart {
 var phaseInks = map[loadtest.Phase]chart.Ink{
 	loadtest.ClientEncode: chart.Series + 1, loadtest.Transit: chart.Series + 6, loadtest.Decompress: chart.Series + 5,
 	loadtest.Decode: chart.Series + 3, loadtest.Queue: chart.Series + 7, loadtest.Compute: chart.Series + 2,
-	loadtest.Encode: chart.Series + 4, loadtest.Compress: chart.Series + 5, loadtest.ClientDecode: chart.Series + 0, loadtest.Unsplit: chart.Series + 6,
+	loadtest.Encode: chart.Series + 4, loadtest.Compress: chart.Series + 5, loadtest.ClientDecode: chart.Series + 0, loadtest.Unsplit: chart.Series + 5,
 }
 
 // stack draws bars of phases; of gives a bar's time of a phase in seconds.
