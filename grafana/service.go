@@ -36,7 +36,7 @@ func service() *builder {
 		`avg(up{job="texttax",instance=~"$instance"})`).Span(5).Thresholds(
 		dashboard.NewThresholdsConfigBuilder().Mode(dashboard.ThresholdsModeAbsolute).Steps([]dashboard.Threshold{
 			{Color: "red"}, {Value: new(1.0), Color: "green"}})))
-	d.WithPanel(figure("Apdex", "Part of the requests within 0.26 s, and half of those within 1.05 s, over five minutes: the worst endpoint.", fraction,
+	d.WithPanel(figure("Apdex", "Part of the requests within 0.2 s, and half of those within 1 s, over five minutes: the worst endpoint.", fraction,
 		"min("+apdexRule+`{endpoint=~"$endpoint"})`).Span(5).Thresholds(
 		dashboard.NewThresholdsConfigBuilder().Mode(dashboard.ThresholdsModeAbsolute).Steps([]dashboard.Threshold{
 			{Color: "red"}, {Value: new(0.7), Color: "yellow"}, {Value: new(0.94), Color: "green"}})))

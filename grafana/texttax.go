@@ -118,7 +118,7 @@ func spread() *timeseries.PanelBuilder {
 		queries = append(queries, query(quantile(q, "phase", middleware.PhaseMetric, chosen), fmt.Sprintf("p%g {{phase}}", q*100)))
 	}
 	return logLines("Quantiles of the phases",
-		"Half, nine tenths and 99 of 100 requests spend less than this in a phase, over the chosen endpoints and formats. Buckets double: a quantile is within a factor of 2 of the truth.",
+		"Half, nine tenths and 99 of 100 requests spend less than this in a phase, over the chosen endpoints and formats. Its buckets end at 1, 2 and 5 of each power of ten: it is within a factor of 2.5 of the truth.",
 		seconds, queries...)
 }
 

@@ -25,9 +25,10 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		phases: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: PhaseMetric,
 			Help: "Time that answered calls spent in each phase, as their caller sees it. Transit is the caller's wall time less what the server calls its own.",
-			// From 1 us to 134 s, as the server's own phases.
-			Buckets:                         prometheus.ExponentialBuckets(1e-6, 2, 28),
-			NativeHistogramBucketFactor:     1.1,
+			// As the server's own phases.
+			Buckets: []float64{1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4,
+				1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100},
+			NativeHistogramBucketFactor:     1.2,
 			NativeHistogramMaxBucketNumber:  160,
 			NativeHistogramMinResetDuration: time.Hour,
 		}, []string{"boundary", "endpoint", "format", "phase"}),

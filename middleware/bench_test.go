@@ -71,7 +71,11 @@ func BenchmarkScrape(b *testing.B) {
 		for _, status := range labels.Statuses {
 			metrics.End(&middleware.Exchange{Route: pattern, Status: status})
 		}
-		for _, format := range append([]string{""}, encoding.Names()...) {
+		formats := append([]string{""}, encoding.Names()...)
+		if only, some := labels.Only[endpoint]; some {
+			formats = only
+		}
+		for _, format := range formats {
 			for range 1000 {
 				ex := &middleware.Exchange{
 					Route: pattern, Status: http.StatusOK, RequestFormat: format, AnswerFormat: format,

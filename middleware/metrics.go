@@ -50,9 +50,19 @@ const (
 )
 
 // PhaseBuckets are the upper bounds of the classic buckets of phase durations,
-// in seconds: from 1 us to 134 s, each twice the one before, so that a
-// quantile that is read back is within a factor of 2 of the truth.
-func PhaseBuckets() []float64 { return prometheus.ExponentialBuckets(1e-6, 2, 28) }
+// in seconds: 1, 2 and 5 of each power of ten from 1 us to 100 s, so that a
+// quantile that is read back is within a factor of 2.5 of the truth.
+func PhaseBuckets() []float64 {
+	return []float64{1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4,
+		1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100}
+}
+
+// Native histograms are finer, a quantile within a tenth, and stay so over the
+// same range: 8 powers of ten are 107 buckets.
+const (
+	nativeFactor  = 1.2
+	nativeBuckets = 160
+)
 
 // Labels are the closed sets that the values of all labels come from. Whatever
 // else turns up counts as Other, so that no client can make a new series.
@@ -135,8 +145,8 @@ func NewMetrics(registry prometheus.Registerer, labels Labels) *Metrics {
 			Name:                            name,
 			Help:                            help,
 			Buckets:                         PhaseBuckets(),
-			NativeHistogramBucketFactor:     1.1,
-			NativeHistogramMaxBucketNumber:  160,
+			NativeHistogramBucketFactor:     nativeFactor,
+			NativeHistogramMaxBucketNumber:  nativeBuckets,
 			NativeHistogramMinResetDuration: time.Hour,
 		}, labels)
 		registry.MustRegister(v)
