@@ -3,36 +3,13 @@ package main
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"texttax/handlers/store/elsewhere"
 )
-
-// again is set in a process that runs one test of this binary where the kernel
-// treats it otherwise.
-const again = "TEXTTAX_TEST_AGAIN"
-
-// elsewhere runs the calling test in a process of its own, and returns true in
-// the one that called for it.
-func elsewhere(t *testing.T, attr *syscall.SysProcAttr) bool {
-	t.Helper()
-	if os.Getenv(again) != "" {
-		return false
-	}
-	child := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	child.Env = append(os.Environ(), again+"=1")
-	child.SysProcAttr = attr
-	out, err := child.CombinedOutput()
-	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL) {
-		t.Skipf("this system gives tests no file system of their own: %v", err)
-	}
-	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
-		t.Errorf("%v\n%s", err, out)
-	}
-	return true
-}
 
 // wantNoInternals checks that a refusal does not show where the datasets are.
 func wantNoInternals(t *testing.T, r reply, dir string) {
@@ -45,11 +22,7 @@ func wantNoInternals(t *testing.T, r reply, dir string) {
 }
 
 func TestAFullDiskIsA507(t *testing.T) {
-	if elsewhere(t, &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
-	}) {
+	if elsewhere.Run(t, elsewhere.Mounts()) {
 		return
 	}
 	dir := t.TempDir()
@@ -81,7 +54,7 @@ func TestAFullDiskIsA507(t *testing.T) {
 // Root may write where nobody may: so a process of its own becomes somebody
 // else.
 func TestADirectoryThatTurnsReadOnlyIsA500(t *testing.T) {
-	if elsewhere(t, nil) {
+	if elsewhere.Run(t, nil) {
 		return
 	}
 	top, err := os.MkdirTemp("", "texttax")

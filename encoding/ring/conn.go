@@ -32,6 +32,7 @@ type Conn struct {
 	memory           []byte
 	in               reader
 	out              writer
+	inSpin, outSpin  spin
 
 	spinners                    int32         // that may spin at a time, with this one
 	readable, writable          chan struct{} // one token: look again
@@ -211,6 +212,7 @@ func newConn(sock *net.UnixConn, path string, fd, size, side int) (*Conn, error)
 		in:       reader{shared: positionsAt(memory, in), bytes: bytesAt(memory, in, size)},
 		out:      writer{shared: positionsAt(memory, out), bytes: bytesAt(memory, out, size)},
 		spinners: mostSpinners(),
+		inSpin:   spin{length: spinMost}, outSpin: spin{length: spinMost},
 		readable: make(chan struct{}, 1), writable: make(chan struct{}, 1),
 		readDeadline: newDeadline(), writeDeadline: newDeadline(),
 		gone: make(chan struct{}), closed: make(chan struct{}),
@@ -276,7 +278,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 		case gone:
 			return 0, io.EOF
 		}
-		c.await(c.in.arrived, &c.in.shared.readerSleeps, c.readable, c.readDeadline)
+		c.await(c.in.arrived, &c.inSpin, &c.in.shared.readerSleeps, c.readable, c.readDeadline)
 	}
 }
 
@@ -308,7 +310,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 			}
 			continue
 		}
-		c.await(c.out.freed, &c.out.shared.writerSleeps, c.writable, c.writeDeadline)
+		c.await(c.out.freed, &c.outSpin, &c.out.shared.writerSleeps, c.writable, c.writeDeadline)
 	}
 }
 
@@ -318,17 +320,50 @@ func (r *reader) arrived() bool { return r.shared.tail.Load() != r.tail }
 // freed tells whether the reader has published anything new.
 func (w *writer) freed() bool { return w.shared.head.Load() != w.head }
 
+// spin is how long a side looks for its peer's next move before it sleeps. It
+// learns: a look in vain halves the next one, down to next to nothing, and one
+// that was not makes it whole again. So a core is spun on only while peers
+// answer each other at once, and not where they share it, and one can't answer
+// while the other looks.
+type spin struct {
+	length time.Duration
+	count  uint
+}
+
 const (
-	// spinFor is how long a side spins before it sleeps. It must be more than
-	// it takes to wake a peer, 10 to 100 us: or two sides that have once slept
-	// would wait for each other's waking, and sleep at every message from then.
-	spinFor = 200 * time.Microsecond
-	// yieldAfter is how long it keeps its core to itself before that: on a busy
-	// machine the peer may be waiting for this very core.
+	// spinMost must be more than it takes to wake a peer, 10 to 100 us: or two
+	// sides that have once slept would wait for each other's waking, and sleep
+	// at every message from then.
+	spinMost  = 200 * time.Microsecond
+	spinLeast = 2 * time.Microsecond
+	// spinProbe is the number of looks of which one is of full length: it finds
+	// out whether the peer has got a core of its own.
+	spinProbe = 16
+	// yieldAfter is how long a look keeps its core to itself. Then it gives it up
+	// once: on a busy machine the peer may be waiting for this very core. To do so
+	// again and again makes Linux put the thread behind all others, by a time slice
+	// each.
 	yieldAfter = 4 * time.Microsecond
 	// looks is how many times it looks between two looks at the clock.
 	looks = 64
 )
+
+// next returns the length of the next look.
+func (s *spin) next() time.Duration {
+	if s.count++; s.count%spinProbe == 0 {
+		return spinMost
+	}
+	return s.length
+}
+
+// learn notes how the look ended.
+func (s *spin) learn(moved bool) {
+	if moved {
+		s.length = spinMost
+	} else {
+		s.length = max(s.length/2, spinLeast)
+	}
+}
 
 // spinners counts those who spin in this process.
 var spinners atomic.Int32
@@ -339,20 +374,23 @@ func mostSpinners() int32 { return max(1, int32(runtime.GOMAXPROCS(0))-1) }
 
 // await returns when there is a reason to look again: the peer has moved, or
 // the connection or its deadline is over, or there is none.
-func (c *Conn) await(moved func() bool, sleeps *atomic.Uint32, bell <-chan struct{}, d *deadline) {
+func (c *Conn) await(moved func() bool, spin *spin, sleeps *atomic.Uint32, bell <-chan struct{}, d *deadline) {
 	if spinners.Add(1) <= c.spinners {
-		began := time.Now()
-		for spun := time.Duration(0); spun < spinFor && !c.isGone.Load() && !c.isClosed.Load(); spun = time.Since(began) {
+		began, length, yielded := time.Now(), spin.next(), false
+		for spun := time.Duration(0); spun < length && !c.isGone.Load() && !c.isClosed.Load(); spun = time.Since(began) {
 			for range looks {
 				if moved() {
 					spinners.Add(-1)
+					spin.learn(true)
 					return
 				}
 			}
-			if spun > yieldAfter {
+			if spun > yieldAfter && !yielded {
+				yielded = true
 				_, _, _ = unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 			}
 		}
+		spin.learn(false)
 	}
 	spinners.Add(-1)
 	sleeps.Store(1)

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -380,5 +381,29 @@ func TestOnlySizesThatWorkAreTaken(t *testing.T) {
 	}
 	if _, err := Dial(context.Background(), filepath.Join(t.TempDir(), "none")); err == nil || !strings.Contains(err.Error(), "none") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A look in vain makes the next one shorter, but for one in sixteen, and a look
+// that is not makes it whole again.
+func TestASideLearnsHowLongToLook(t *testing.T) {
+	s := spin{length: spinMost}
+	var got []time.Duration
+	for range 2 * spinProbe {
+		got = append(got, s.next())
+		s.learn(false)
+	}
+	us := time.Microsecond
+	if want := []time.Duration{200 * us, 100 * us, 50 * us, 25 * us, 12500, 6250, 3125, 2 * us, 2 * us}; !slices.Equal(got[:len(want)], want) {
+		t.Errorf("in vain it looks for %v", got)
+	}
+	for i, length := range got[9:] {
+		if full := (9+i)%spinProbe == spinProbe-1; (length == spinMost) != full {
+			t.Errorf("look %d is one of %v", 9+i, length)
+		}
+	}
+	s.learn(true)
+	if got := s.next(); got != spinMost {
+		t.Errorf("after the peer has moved it looks for %v", got)
 	}
 }

@@ -3,49 +3,17 @@ package store
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"texttax/handlers/store/elsewhere"
 )
 
-// again is set in a process that runs one test of this binary where the
-// kernel treats it otherwise.
-const again = "TEXTTAX_STORE_TEST_AGAIN"
-
-// elsewhere runs the calling test in a process of its own, and returns true in
-// the one that called for it.
-func elsewhere(t *testing.T, attr *syscall.SysProcAttr) bool {
-	t.Helper()
-	if os.Getenv(again) != "" {
-		return false
-	}
-	child := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	child.Env = append(os.Environ(), again+"=1")
-	child.SysProcAttr = attr
-	out, err := child.CombinedOutput()
-	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL) {
-		t.Skipf("this system gives tests no file system of their own: %v", err)
-	}
-	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
-		t.Errorf("%v\n%s", err, out)
-	}
-	return true
-}
-
-// namespaces lets a process mount file systems that only it sees.
-func namespaces() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
-	}
-}
-
 func TestAFullDiskIsAnErrorAndTheOldVersionStays(t *testing.T) {
-	if elsewhere(t, namespaces()) {
+	if elsewhere.Run(t, elsewhere.Mounts()) {
 		return
 	}
 	dir := t.TempDir()
@@ -79,7 +47,7 @@ func TestAFullDiskIsAnErrorAndTheOldVersionStays(t *testing.T) {
 }
 
 func TestALimitOnTheSizeOfFilesIsAnErrorAndNotTheEnd(t *testing.T) {
-	if elsewhere(t, nil) {
+	if elsewhere.Run(t, nil) {
 		return
 	}
 	dir := t.TempDir()
@@ -104,7 +72,7 @@ func TestALimitOnTheSizeOfFilesIsAnErrorAndNotTheEnd(t *testing.T) {
 // Root may write where nobody may: so a process of its own becomes somebody
 // else.
 func TestADirectoryThatTurnsReadOnlyKeepsItsDatasets(t *testing.T) {
-	if elsewhere(t, nil) {
+	if elsewhere.Run(t, nil) {
 		return
 	}
 	top, err := os.MkdirTemp("", "texttax")
