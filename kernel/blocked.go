@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // implementation is one way to run the inner loops of the filtered sweep. What
@@ -51,11 +52,15 @@ const (
 // of which waits for the one before.
 func patienceFor(p *Params) int {
 	const faster = 12
+	one := p[HMASmooth]*(p[HMAHalf]+p[HMAFull]) + p[HMA3Full]*(p[HMA3Third]+p[HMA3Half]+p[HMA3Full])
+	return int(exactCost(p) / (faster * one))
+}
+
+// exactCost is what an exactBlock of the combo alone costs, in multiply-adds.
+func exactCost(p *Params) int64 {
 	second := p[HMASmooth] + p[HMA3Full]
 	first := max(p[HMAHalf], p[HMAFull], p[HMA3Third], p[HMA3Half], p[HMA3Full])
-	all := tileBars*(first+second) + first*max(p[HMASmooth], p[HMA3Full])
-	one := p[HMASmooth]*(p[HMAHalf]+p[HMAFull]) + p[HMA3Full]*(p[HMA3Third]+p[HMA3Half]+p[HMA3Full])
-	return int(all / (faster * one))
+	return tileBars*(first+second) + first*max(p[HMASmooth], p[HMA3Full])
 }
 
 // filterCost is what a filter of a tile costs, in multiply-adds.
@@ -137,6 +142,9 @@ const (
 	// until the end. Its sums cost as much as a few combos.
 	tasksAWorker = 4
 	leastShare   = 16
+	// shareCost bounds a task whose combos must all be decided by exact blocks, in
+	// their multiply-adds: in between no other sweep has its turn.
+	shareCost = 50 << 20
 	// worthAWorker is the number of tiles of a combo for which one more worker
 	// is woken.
 	worthAWorker = 256
@@ -177,6 +185,8 @@ type filteredPass struct {
 	workspaces []*workspace // one a worker
 
 	taken   atomic.Int64 // shares of the chunk's tiles that have been taken
+	tiles   atomic.Int64 // of the chunk; fewer once its turn is over
+	began   time.Time    // the chunk
 	played  atomic.Int64 // groups of combos that have been taken
 	barrier barrier
 }
@@ -226,9 +236,11 @@ func (p *filteredPass) run(impl *implementation, workers int) {
 // prepare takes combos of a class, for at most so many workers.
 func (p *filteredPass) prepare(places []int, workers int) {
 	p.chosen, p.lag = resize(p.chosen, len(places)), 0
+	worst := int64(0)
 	for i, place := range places {
 		params := &p.combos[place]
 		p.lag = max(p.lag, filterLag(params))
+		worst += exactCost(params)
 		p.chosen[i] = filtered{signFilter: newSignFilter(params), params: params, place: i, patience: patienceFor(params)}
 	}
 	tiles := tilesOf(len(p.close))
@@ -237,6 +249,9 @@ func (p *filteredPass) prepare(places []int, workers int) {
 	p.share = len(places)
 	if least := tasksAWorker * p.count; p.chunk < least {
 		p.share = max(leastShare, (len(places)*p.chunk+least-1)/least)
+	}
+	if most := int(shareCost * int64(len(places)) / worst); p.share > most {
+		p.share = max(leastShare, most)
 	}
 	p.group = max(1, min(8, len(places)/(2*p.count)))
 	p.sides = resize(p.sides, p.chunk*len(places))
@@ -248,9 +263,32 @@ func (p *filteredPass) prepare(places []int, workers int) {
 			w.tile.sums = alignedFloats(need)
 		}
 	}
-	p.taken.Store(0)
+	p.beginChunk()
 	p.played.Store(0)
 	p.barrier.arrived.Store(0)
+}
+
+func (p *filteredPass) beginChunk() {
+	p.taken.Store(0)
+	p.tiles.Store(int64(p.chunk))
+	if p.turn > 0 {
+		p.began = time.Now()
+	}
+}
+
+// endTurn leaves tiles of which no share is taken to the next chunk if the turn
+// is over. A share that somebody takes meanwhile is found again then.
+func (p *filteredPass) endTurn(shares int) {
+	if p.turn == 0 || time.Since(p.began) < p.turn {
+		return
+	}
+	begun := (p.taken.Load() + int64(shares) - 1) / int64(shares)
+	for {
+		tiles := p.tiles.Load()
+		if begun >= tiles || p.tiles.CompareAndSwap(tiles, begun) {
+			return
+		}
+	}
 }
 
 // work takes part in finding the sides of each chunk, and in playing them,
@@ -258,19 +296,21 @@ func (p *filteredPass) prepare(places []int, workers int) {
 func (p *filteredPass) work(number int, m *meter) {
 	w := p.workspaces[number]
 	shares := (len(p.chosen) + p.share - 1) / p.share
-	for begin := 0; begin < len(p.close); begin += p.chunk * tileBars {
-		tiles := min(p.chunk, tilesOf(len(p.close)-begin))
+	for begin, tiles := 0, 0; begin < len(p.close); begin += tiles * tileBars {
+		left := tilesOf(len(p.close) - begin)
 		for !m.poll() {
 			task := int(p.taken.Add(1) - 1)
-			if task >= tiles*shares {
+			if task >= min(int(p.tiles.Load()), left)*shares {
 				break
 			}
 			p.findSides(w, begin, task/shares, task%shares*p.share, m)
+			p.endTurn(shares)
 		}
 		p.barrier.wait(p.count, &p.stop, func() { p.played.Store(0) })
 		if p.stop.Load() {
 			return
 		}
+		tiles = min(int(p.tiles.Load()), left)
 		for !m.poll() {
 			from := int(p.played.Add(1)-1) * p.group
 			if from >= len(p.chosen) {
@@ -281,8 +321,8 @@ func (p *filteredPass) work(number int, m *meter) {
 			}
 		}
 		p.barrier.wait(p.count, &p.stop, func() {
-			p.taken.Store(0)
 			p.pause(p.count)
+			p.beginChunk()
 		})
 		if p.stop.Load() {
 			return

@@ -426,3 +426,33 @@ func generated(r *rand.Rand, n int, kind uint8) []float64 {
 	}
 	return closes
 }
+
+// A turn of a nanosecond is over after each task, so that every chunk is cut
+// short.
+func TestWhereTurnsEndChangesNothing(t *testing.T) {
+	combos := []Params{Expand(6), Expand(50), {64, 100, 9, 20, 33, 50}, Expand(200)}
+	for range 40 { // so that tiles are shared out
+		combos = append(combos, Expand(31))
+	}
+	for name, closes := range adversarial(20*tileBars + 77) {
+		for _, v := range Variants()[2:] {
+			for workers := 1; workers <= 2; workers++ {
+				t.Run(fmt.Sprint(name, " ", v.Name(), " ", workers), func(t *testing.T) {
+					want := sweepBy(t, v, closes, combos, DefaultFee, workers)
+					yields := 0
+					var got Results
+					got.Resize(len(combos))
+					s := takeSweep(t.Context(), closes, combos, DefaultFee, &got)
+					s.yield = func(pausing, _ int) { yields += min(pausing, 1) }
+					s.turn = 1
+					s.run(v, workers)
+					s.giveBack()
+					wantSame(t, &got, want)
+					if yields < 20/2 {
+						t.Errorf("over 21 tiles it yielded %d times", yields)
+					}
+				})
+			}
+		}
+	}
+}

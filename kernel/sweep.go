@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 )
 
@@ -48,6 +49,10 @@ func resize[T any](s []T, n int) []T {
 	}
 	return s[:n]
 }
+
+// yieldAfter is how long the workers of a sweep compute before they come
+// together and yield, give or take a task.
+const yieldAfter = 10 * time.Millisecond
 
 // A Sweeper says what a sweep may take of the machine.
 type Sweeper struct {
@@ -92,7 +97,9 @@ func (sweeper Sweeper) Sweep(ctx context.Context, close []float64, combos []Para
 		return nil
 	}
 	s := takeSweep(ctx, close, combos, fee, out)
-	s.yield = sweeper.Yield
+	if s.yield = sweeper.Yield; s.yield != nil {
+		s.turn = yieldAfter
+	}
 	s.run(sweeper.Variant.orBest(), sweeper.Workers)
 	panicked, stopped := s.panicked.Load(), s.stop.Load()
 	s.giveBack()
@@ -113,6 +120,7 @@ type sweep struct {
 	fee    float64
 	out    *Results
 	yield  func(pausing, goingOn int) // nil if nobody asks
+	turn   time.Duration              // after which workers come together to yield; 0 for none
 
 	active, paused atomic.Int64 // workers that have not ended, and those of them that are in yield
 
@@ -145,7 +153,7 @@ const keptCombos = 1 << 12
 // giveBack lets go of everything that belongs to the caller, and of working
 // memory that is too large to keep.
 func (s *sweep) giveBack() {
-	s.ctx, s.close, s.combos, s.out, s.yield = nil, nil, nil, nil, nil
+	s.ctx, s.close, s.combos, s.out, s.yield, s.turn = nil, nil, nil, nil, nil, 0
 	s.filtered.giveBack()
 	if cap(s.reference.places) > keptCombos {
 		s.reference.places = nil
