@@ -216,19 +216,42 @@ func TestTheLongestSeriesMakesABinaryDecoderAllocateNoMoreThanTwiceTheBodyLimit(
 	}
 }
 
-func TestTheLongestSeriesMakesNoJSONDecoderAllocateMoreThanTwiceTheBodyLimit(t *testing.T) {
-	const bars, bodyLimit = 10_000_000, 64 << 20 // the server's defaults
-	body := append(append([]byte(`{"close":[`), bytes.Repeat([]byte("1,"), bars-1)...), "1]}"...)
-	for _, c := range jsonCodecs {
-		t.Run(codecName(c), func(t *testing.T) {
-			var req Request
-			req.Reset(Limits{Bars: bars, Combos: 100_000})
-			watched(t, 2*bodyLimit, func() {
-				if err := c.Decode(body, &req); err != nil || len(req.Close) != bars {
-					t.Errorf("%d bars and %v", len(req.Close), err)
-				}
+// The limits and the bodies are those of the server's defaults. Where one
+// reader of JSON gives up in the end, it must not leave the other to allocate
+// all anew.
+func TestNoLongJSONMakesADecoderAllocateMoreThanTwiceTheBodyLimit(t *testing.T) {
+	const bars, bodyLimit = 10_000_000, 64 << 20
+	repeat := func(head, element string, n int, tail string) []byte {
+		return append(append([]byte(head), bytes.Repeat([]byte(element), n)...), tail...)
+	}
+	for name, test := range map[string]struct {
+		body []byte
+		bars int // 0 if it is refused
+	}{
+		"ones":                  {repeat(`{"close":[`, "1,", bars-1, "1]}"), bars},
+		"a zero at the end":     {repeat(`{"close":[`, "1,", bars-1, "0]}"), bars},
+		"a null at the end":     {repeat(`{"close":[`, "1,", bars-1, "null]}"), bars},
+		"a null fee at the end": {repeat(`{"close":[`, "1,", bars-1, `1],"fee":null}`), 0},
+		"nulls":                 {repeat(`{"close":[`, "null,", bars-1, "1]}"), bars},
+		"trues":                 {repeat(`{"close":[`, "true,", bars-1, "1]}"), bars},
+		"strings":               {repeat(`{"close":[`, `"",`, bars-1, "1]}"), bars},
+		"a string of commas":    {repeat(`{"close":["`, ",", maxStdToken-2, `"]}`), 1},
+		"a long one":            {repeat(`{"close":["`, ",", bars, `"]}`), 1},
+		"lengths":               {repeat(`{"lengths":[`, "6,", bars-1, "6]}"), 0},
+		"params":                {repeat(`{"params":[`, "6,", bars-1, "6]}"), 0},
+		"params in one":         {repeat(`{"params":[[`, "6,", bars-1, "6]]}"), 0},
+	} {
+		for _, c := range jsonCodecs {
+			t.Run(codecName(c)+" "+name, func(t *testing.T) {
+				var req Request
+				req.Reset(Limits{Bars: bars, Combos: 100_000})
+				watched(t, 2*bodyLimit, func() {
+					if err := c.Decode(test.body, &req); (err == nil) != (test.bars > 0) || err == nil && len(req.Close) != test.bars {
+						t.Errorf("%d bars and %v", len(req.Close), err)
+					}
+				})
 			})
-		})
+		}
 	}
 }
 

@@ -38,58 +38,74 @@ type stdResults struct {
 }
 
 func (c jsonStd) Decode(body []byte, req *Request) error {
-	if !mayExceed(body, req.limits) && !hasLongNumber(body) && decodeStd(body, req) {
+	if decodeStd(body, req) {
 		return nil
 	}
-	limits := req.limits
+	limits, series := req.limits, req.series
 	req.Reset(limits)
+	req.series = series[:0] // or there would be two of millions
 	return c.jsonCodec.Decode(body, req)
-}
-
-// mayExceed tells whether a body has more values or arrays than the limits
-// allow, which encoding/json would allocate before anyone could say so.
-func mayExceed(body []byte, limits Limits) bool {
-	if limits.Bars == 0 || limits.Combos == 0 {
-		return false
-	}
-	return bytes.Count(body, []byte{','}) > limits.Bars+7*limits.Combos ||
-		bytes.Count(body, []byte{'['}) > limits.Combos+len(requestKeys)
 }
 
 // maxStdToken is the longest string or number, in bytes, that encoding/json is
 // given: it copies a token up to twelve times its length.
 const maxStdToken = 4 << 10
 
-// plainKeys returns which keys body has, as bits. It reports false if a key is
-// unknown or repeated, or a string has escapes or is long, or body is no object.
-// It looks at few bytes of a body of numbers, so as not to add to what
-// encoding/json costs.
-func plainKeys(body []byte) (seen uint32, ok bool) {
+// stdOutline is what can be told of a body before encoding/json has allocated
+// anything for it.
+type stdOutline struct {
+	keys   uint32 // that it has, as bits
+	closes int    // elements of close, if they are numbers
+	others int    // commas elsewhere
+}
+
+// outlineStd reports false if the body is one that encoding/json would read in
+// error, or at the price of more memory than its numbers take: if a key is
+// unknown or repeated, or there are more values than the limits allow, more
+// strings or objects than a request has, or long ones, or anything escaped, or
+// true or false, of which each is an error that it notes. It looks at few bytes
+// one by one, so as not to add to what encoding/json costs.
+func outlineStd(body []byte, limits Limits) (o stdOutline, ok bool) {
 	if start := trimSpace(body); len(start) == 0 || start[0] != '{' {
-		return 0, false // encoding/json takes null for one
+		return o, false // encoding/json takes null for one
 	}
+	values := 0
 	for rest := body; ; {
 		start := bytes.IndexByte(rest, '"')
 		if start < 0 {
-			return seen, true
+			break
 		}
 		rest = rest[start+1:]
 		end := bytes.IndexByte(rest[:min(len(rest), maxStdToken)], '"')
 		if end < 0 {
-			return 0, false
+			return o, false
 		}
 		text := rest[:end]
 		rest = rest[end+1:]
 		if bytes.IndexByte(text, '\\') >= 0 {
-			return 0, false
+			return o, false
 		}
-		if after := trimSpace(rest); len(after) == 0 || after[0] != ':' {
-			continue // a value: that of dataset, or one that encoding/json refuses
+		after := trimSpace(rest)
+		if len(after) == 0 || after[0] != ':' {
+			if values++; values > 1 { // one may be that of dataset
+				return o, false
+			}
+			continue
 		}
-		if _, err := knownKey(string(text), requestKeys, &seen); err != nil {
-			return 0, false
+		key, err := knownKey(string(text), requestKeys, &o.keys)
+		if err != nil {
+			return o, false
+		}
+		if key == keyClose {
+			o.closes = 1 + bytes.Count(after[:max(0, bytes.IndexByte(after, ']'))], []byte{','})
 		}
 	}
+	o.others = bytes.Count(body, []byte{','}) - max(0, o.closes-1)
+	if limits.Bars > 0 && o.closes > limits.Bars ||
+		limits.Combos > 0 && (o.others > 7*limits.Combos+len(requestKeys) || bytes.Count(body, []byte{'['}) > limits.Combos+len(requestKeys)) {
+		return o, false
+	}
+	return o, bytes.Count(body, []byte{'{'}) == 1 && !bytes.Contains(body, []byte("true")) && !bytes.Contains(body, []byte("false")) && !hasLongNumber(body)
 }
 
 func trimSpace(text []byte) []byte { return bytes.TrimLeft(text, " \t\r\n") }
@@ -108,7 +124,7 @@ func hasLongNumber(body []byte) bool {
 // decodeStd reports whether encoding/json could read body, and nothing in
 // what it read is doubtful.
 func decodeStd(body []byte, req *Request) bool {
-	seen, ok := plainKeys(body)
+	outline, ok := outlineStd(body, req.limits)
 	if !ok {
 		return false
 	}
@@ -121,13 +137,13 @@ func decodeStd(body []byte, req *Request) bool {
 	}
 	// A series of millions that grows as it is read would take five times its
 	// memory.
-	if commas := bytes.Count(body, []byte{','}); commas > maxRetained {
-		in.Close = make([]float64, 0, min(commas+1, req.limits.Bars))
+	if outline.closes > maxRetained {
+		in.Close = grow(&req.series, outline.closes)[:0]
 	}
 	if json.Unmarshal(body, &in) != nil {
 		return false
 	}
-	given := func(key int) bool { return seen&(1<<key) != 0 }
+	given := func(key int) bool { return outline.keys&(1<<key) != 0 }
 	switch {
 	case given(keyClose) && doubtful(in.Close),
 		given(keyParams) && in.Params == nil,

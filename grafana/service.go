@@ -60,7 +60,7 @@ func service() *builder {
 		level{0.01, "yellow"}, level{0.05, "red"}))
 	d.WithPanel(lines("Answers by code", "Answers a second that are not 200. Code 499 is a client that went away.", perSecond,
 		query(sum("code", rate(middleware.RequestsMetric, chosenEndpoint, `code!="200"`)), "{{code}}")))
-	d.WithPanel(limited(logLines("Duration by endpoint", "Half, nine tenths and 99 of 100 requests take less than this, from the header to the end of the answer. Buckets double.", seconds,
+	d.WithPanel(limited(logLines("Duration by endpoint", "Half, nine tenths and 99 of 100 requests take less than this, from the header to the end of the answer. Buckets end at 1, 2 and 5 of each power of ten.", seconds,
 		query(quantile(0.5, "endpoint", middleware.DurationMetric, chosenEndpoint), "p50 {{endpoint}}"),
 		query(quantile(0.9, "endpoint", middleware.DurationMetric, chosenEndpoint), "p90 {{endpoint}}"),
 		query(quantile(0.99, "endpoint", middleware.DurationMetric, chosenEndpoint), "p99 {{endpoint}}")),

@@ -20,8 +20,9 @@ func wmaUnchecked(dst, x []float64, p int64, m *meter) {
 		return
 	}
 	divisor := wmaDivisor(p)
-	averages, window := unsafe.Pointer(&dst[p-1]), unsafe.Pointer(&x[0])
-	for range n - p + 1 {
+	averages, terms := unsafe.Pointer(&dst[p-1]), unsafe.Pointer(&x[0])
+	for first := range n - p + 1 {
+		window := unsafe.Add(terms, 8*first)
 		sum, weight := 0.0, 0.0
 		for done := int64(0); done < p; {
 			piece := min(p-done, pollEvery)
@@ -33,7 +34,6 @@ func wmaUnchecked(dst, x []float64, p int64, m *meter) {
 				sum += float64(*(*float64)(unsafe.Add(window, 8*done)) * weight)
 			}
 		}
-		*(*float64)(averages) = sum / divisor
-		averages, window = unsafe.Add(averages, 8), unsafe.Add(window, 8)
+		*(*float64)(unsafe.Add(averages, 8*first)) = sum / divisor
 	}
 }

@@ -2,10 +2,10 @@
 // the time of each call goes.
 //
 // A Scenario is a Boundary (in process, HTTP over TCP or a Unix socket, frames
-// over either or over shared memory, a process per call), a Format, and a Granularity: the same Work
-// as one call, or as one call per combo, or as one call per bar. Run sends its
-// calls on a number of connections, in the closed model or paced by a Pacer,
-// and returns a Result.
+// over either or over shared memory, a process per call), a Format, and a
+// Granularity: the same Work as one call, or as one call per combo, or as one
+// call per bar. Run sends its calls on a number of connections, in the closed
+// model or paced by a Pacer, and returns a Result.
 //
 // # What is measured
 //

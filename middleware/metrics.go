@@ -57,7 +57,7 @@ func PhaseBuckets() []float64 {
 		1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100}
 }
 
-// Native histograms are finer, a quantile within a tenth, and stay so over the
+// Native histograms are finer, a quantile within a fifth, and stay so over the
 // same range: 8 powers of ten are 107 buckets.
 const (
 	nativeFactor  = 1.2

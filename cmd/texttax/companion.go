@@ -26,31 +26,45 @@ type companion struct {
 	cores      string // how the cores are shared
 }
 
-// companionArgs are the arguments of the server that compare starts, with
-// sockets in a directory. Each of the addresses becomes a boundary of the study.
-func companionArgs(sockets string) []string {
-	in := func(name string) string { return filepath.Join(sockets, name) }
-	args := []string{"serve", "--log-level", "error", "--drain-delay", "0s",
-		"--listen", "127.0.0.1:0", "--listen", "unix:" + in("http"), "--frame-listen", "unix:" + in("frames")}
-	if runtime.GOOS == "linux" {
-		args = append(args, "--frame-listen", "shm:"+in("rings"))
-	}
-	return args
+// companionAddress is where the server that compare starts listens, and how it
+// is reached there. Over TCP only the server knows the port, and prints it.
+type companionAddress struct {
+	flag, at string
+	boundary loadtest.Boundary // nil of TCP
 }
 
-// boundaryOf returns the boundary of an address, as a line of the server's
-// output names it.
-func boundaryOf(line string) (loadtest.Boundary, error) {
-	if at, ok := strings.CutPrefix(line, "frames on "); ok {
-		return loadtest.ParseBoundary("frame+" + at)
+// companionAddresses are the boundaries of the study, with sockets in a
+// directory whose path is absolute.
+func companionAddresses(sockets string) []companionAddress {
+	in := func(name string) string { return filepath.Join(sockets, name) }
+	all := []companionAddress{
+		{"--listen", "127.0.0.1:0", nil},
+		{"--listen", "unix:" + in("http"), &loadtest.HTTP{Network: "unix", Address: in("http"), Host: "localhost"}},
+		{"--frame-listen", "unix:" + in("frames"), &loadtest.Frames{Network: "unix", Address: in("frames")}},
 	}
-	at, _, _ := strings.Cut(strings.TrimPrefix(line, "serving on "), " ") // what follows is how curl reaches it
-	return loadtest.ParseBoundary(at)
+	if runtime.GOOS == "linux" {
+		all = append(all, companionAddress{"--frame-listen", "shm:" + in("rings"), &loadtest.Frames{Network: "shm", Address: in("rings")}})
+	}
+	return all
+}
+
+// makeSockets makes a directory for sockets, in the system's own place if the
+// user's has a path that is too long for them.
+func makeSockets() (string, error) {
+	const most = 80 // of some 100, the directory and a name
+	parent, err := filepath.Abs(os.TempDir())
+	if err == nil && len(parent) > most {
+		parent = "/tmp"
+	}
+	if err != nil {
+		return "", err
+	}
+	return os.MkdirTemp(parent, "texttax-")
 }
 
 // startCompanion starts the server, on cores of its own where there are enough.
 func startCompanion(binary string) (c *companion, err error) {
-	sockets, err := os.MkdirTemp("", "texttax-")
+	sockets, err := makeSockets()
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +73,11 @@ func startCompanion(binary string) (c *companion, err error) {
 			err = errors.Join(err, os.RemoveAll(sockets))
 		}
 	}()
-	args := companionArgs(sockets)
+	addresses := companionAddresses(sockets)
+	args := []string{"serve", "--log-level", "error", "--drain-delay", "0s"}
+	for _, a := range addresses {
+		args = append(args, a.flag, a.at)
+	}
 	c = &companion{process: exec.Command(binary, args...), sockets: sockets, cores: "server and client share all cores"}
 	// The study is of the defaults, whatever is set for other servers.
 	for _, v := range os.Environ() {
@@ -81,31 +99,23 @@ func startCompanion(binary string) (c *companion, err error) {
 		runtime.GOMAXPROCS(pinned)
 	}
 	lines := bufio.NewReader(stdout)
-	for want := addresses(args); want > 0; want-- {
+	for _, a := range addresses {
 		line, err := lines.ReadString('\n')
 		if err != nil {
+			_ = c.process.Process.Kill() // if it lives, it has no word for us
 			_ = c.process.Wait()
 			return nil, fmt.Errorf("the server does not start: %s", strings.TrimSpace(c.complaint.String()))
 		}
-		b, err := boundaryOf(strings.TrimSpace(line))
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("the server says %q: %w", line, err), c.stop())
+		b := a.boundary
+		if b == nil {
+			if b, err = loadtest.ParseBoundary(strings.TrimPrefix(strings.TrimSpace(line), "serving on ")); err != nil {
+				return nil, errors.Join(fmt.Errorf("the server says %q: %w", line, err), c.stop())
+			}
 		}
 		c.boundaries = append(c.boundaries, b)
 	}
 	go func() { _, _ = io.Copy(io.Discard, lines) }()
 	return c, nil
-}
-
-// addresses counts the addresses that a server with such arguments prints.
-func addresses(args []string) int {
-	n := 0
-	for _, a := range args {
-		if a == "--listen" || a == "--frame-listen" {
-			n++
-		}
-	}
-	return n
 }
 
 // stop ends the server.

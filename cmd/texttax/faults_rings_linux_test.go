@@ -56,11 +56,11 @@ func scribbleRings(at string, rng *rand.Rand, good []byte) error {
 	hello, rights := make([]byte, 16), make([]byte, unix.CmsgSpace(4))
 	n, rightsLen, _, _, err := sock.ReadMsgUnix(hello, rights)
 	if err != nil || n != len(hello) {
-		return fmt.Errorf("no rings are offered: %d bytes, %w", n, err)
+		return fmt.Errorf("no rings are offered: %d bytes, %v", n, err)
 	}
 	messages, err := unix.ParseSocketControlMessage(rights[:rightsLen])
 	if err != nil || len(messages) != 1 {
-		return fmt.Errorf("%d descriptors, %w", len(messages), err)
+		return fmt.Errorf("%d descriptors, %v", len(messages), err)
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
 	if err != nil {

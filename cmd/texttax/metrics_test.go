@@ -10,17 +10,21 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
 	"texttax/encoding"
 	"texttax/handlers"
 	"texttax/kernel/gbm42"
+	"texttax/loadtest"
+	"texttax/middleware"
 )
 
 // timings parses a Server-Timing header into seconds by phase.
@@ -287,4 +291,44 @@ func total(t testing.TB, s *server, name string) float64 {
 		}
 	}
 	return sum
+}
+
+func TestTheLoadGeneratorsPhasesHaveTheBucketsOfTheServers(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	demo, err := loadtest.Demo(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scenario := loadtest.Scenario{Boundary: loadtest.InProcess, Granularity: loadtest.Chunky}
+	job, err := demo.Cut(loadtest.Chunky, loadtest.Format{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	observe := loadtest.NewMetrics(registry).Observe(scenario, job)
+	if _, err := loadtest.Run(t.Context(), loadtest.Plan{Scenario: scenario, Job: job, Count: 1, Observe: observe}); err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := false
+	for _, f := range families {
+		if f.GetName() != loadtest.PhaseMetric {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			seen = true
+			var bounds []float64
+			for _, b := range m.GetHistogram().GetBucket() {
+				bounds = append(bounds, b.GetUpperBound())
+			}
+			if !slices.Equal(bounds, middleware.PhaseBuckets()) {
+				t.Errorf("the buckets end at %v", bounds)
+			}
+		}
+	}
+	if !seen {
+		t.Error("there are no phases")
+	}
 }

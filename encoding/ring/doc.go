@@ -6,7 +6,8 @@
 // memory, which the listener has made for this connection alone. After that
 // the socket carries no data: its end tells that the peer has died, and a byte
 // on it wakes a peer that has gone to sleep. A side that waits first spins for
-// some microseconds, since a peer at work answers within them.
+// up to 200 microseconds, since a peer at work answers within them, and for less
+// where that has been in vain.
 //
 // # Layout
 //

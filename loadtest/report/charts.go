@@ -35,8 +35,8 @@ func (r *Report) Charts() []Chart {
 	return all
 }
 
-// phaseInks gives each phase an ink of its own: the text in warm ones, the
-// work in green, the wire in grey.
+// phaseInks are the inks of the phases: the text in warm ones, the work in
+// green, the wire in grey. Compression shares one with what can't be split.
 var phaseInks = map[loadtest.Phase]chart.Ink{
 	loadtest.ClientEncode: chart.Series + 1, loadtest.Transit: chart.Series + 6, loadtest.Decompress: chart.Series + 5,
 	loadtest.Decode: chart.Series + 3, loadtest.Queue: chart.Series + 7, loadtest.Compute: chart.Series + 2,

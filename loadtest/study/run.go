@@ -48,7 +48,6 @@ func Run(ctx context.Context, o Options) (*Results, error) {
 		began := time.Now()
 		for i, t := range s.trials {
 			if t.slow && s.results.Rounds >= minRounds {
-				s.took(i, 0)
 				continue
 			}
 			s.tell(i)
@@ -62,7 +61,13 @@ func Run(ctx context.Context, o Options) (*Results, error) {
 			s.took(i, time.Since(began))
 			began = time.Now()
 		}
-		s.results.Rounds++
+		if s.results.Rounds++; s.results.Rounds == minRounds {
+			for i, t := range s.trials {
+				if t.slow {
+					s.took(i, 0)
+				}
+			}
+		}
 		if s.results.Rounds >= minRounds && time.Since(s.began)+s.round > o.Budget {
 			return s.results, nil
 		}

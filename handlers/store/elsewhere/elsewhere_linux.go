@@ -15,8 +15,8 @@ import (
 const again = "TEXTTAX_TEST_ELSEWHERE"
 
 // Run runs the calling test in a process of its own, and returns true in the
-// one that called for it: its test is over then. Where the system gives tests no
-// namespaces the test is skipped, and fails in CI.
+// one that called for it: its test is over then. Where the system allows no such
+// process the test is skipped, and fails in CI.
 func Run(t *testing.T, attributes *syscall.SysProcAttr) bool {
 	t.Helper()
 	if os.Getenv(again) != "" {
@@ -32,7 +32,7 @@ func Run(t *testing.T, attributes *syscall.SysProcAttr) bool {
 		if os.Getenv("CI") != "" {
 			missing = t.Fatalf
 		}
-		missing("this system gives tests no file system of their own: %v", err)
+		missing("this system gives the test no such process: %v", err)
 	case err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()):
 		t.Errorf("%v\n%s", err, out)
 	}
