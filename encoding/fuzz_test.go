@@ -216,11 +216,10 @@ func TestTheLongestSeriesMakesABinaryDecoderAllocateNoMoreThanTwiceTheBodyLimit(
 	}
 }
 
-// The limits and the bodies are those of the server's defaults. Where one
-// reader of JSON gives up in the end, it must not leave the other to allocate
-// all anew.
+// The limits are a quarter of the server's defaults. Where one reader of JSON
+// gives up in the end, it must not leave the other to allocate all anew.
 func TestNoLongJSONMakesADecoderAllocateMoreThanTwiceTheBodyLimit(t *testing.T) {
-	const bars, bodyLimit = 10_000_000, 64 << 20
+	const bars, combos, bodyLimit = 2_500_000, 25_000, 16 << 20
 	repeat := func(head, element string, n int, tail string) []byte {
 		return append(append([]byte(head), bytes.Repeat([]byte(element), n)...), tail...)
 	}
@@ -244,7 +243,7 @@ func TestNoLongJSONMakesADecoderAllocateMoreThanTwiceTheBodyLimit(t *testing.T) 
 		for _, c := range jsonCodecs {
 			t.Run(codecName(c)+" "+name, func(t *testing.T) {
 				var req Request
-				req.Reset(Limits{Bars: bars, Combos: 100_000})
+				req.Reset(Limits{Bars: bars, Combos: combos})
 				watched(t, 2*bodyLimit, func() {
 					if err := c.Decode(test.body, &req); (err == nil) != (test.bars > 0) || err == nil && len(req.Close) != test.bars {
 						t.Errorf("%d bars and %v", len(req.Close), err)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -131,7 +130,9 @@ func (s *jsonScanner) floats(field string, dst []float64, limit int, element fun
 			if limit > 0 {
 				more = min(more, max(limit-len(dst), 1))
 			}
-			dst = slices.Grow(dst, more)
+			bigger := make([]float64, len(dst), len(dst)+max(more, len(dst)/4))
+			copy(bigger, dst)
+			dst = bigger
 		}
 		room := dst[len(dst):cap(dst)]
 		if limit > 0 && len(room) > limit-len(dst) {
