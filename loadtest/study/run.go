@@ -135,9 +135,6 @@ func (s *study) plan(ctx context.Context) error {
 		}
 	}
 	s.results.Bars, s.results.Combos = len(work.Close), len(work.Combos)
-	if err := s.planKernels(ctx, work); err != nil {
-		return err
-	}
 	s.planTax(ctx, work.Close)
 	if err := s.planFloor(work.Close[:1]); err != nil {
 		return err
@@ -152,7 +149,11 @@ func (s *study) plan(ctx context.Context) error {
 	}
 	// The tables' rows are made before any trial has a pointer to one.
 	s.planCurves(boundaries, work)
-	return s.planCrossings(boundaries, work)
+	if err := s.planCrossings(boundaries, work); err != nil {
+		return err
+	}
+	// Last: a server that is not there shows without waiting for the slow ones.
+	return s.planKernels(ctx, work)
 }
 
 func (s *study) note(format string, args ...any) {
