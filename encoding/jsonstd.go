@@ -51,23 +51,16 @@ func (c jsonStd) Decode(body []byte, req *Request) error {
 // given: it copies a token up to twelve times its length.
 const maxStdToken = 4 << 10
 
-// stdOutline is what can be told of a body before encoding/json has allocated
-// anything for it.
-type stdOutline struct {
-	keys   uint32 // that it has, as bits
-	closes int    // elements of close, if they are numbers
-	others int    // commas elsewhere
-}
-
-// outlineStd reports false if the body is one that encoding/json would read in
-// error, or at the price of more memory than its numbers take: if a key is
-// unknown or repeated, or there are more values than the limits allow, more
-// strings or objects than a request has, or long ones, or anything escaped, or
-// true or false, of which each is an error that it notes. It looks at few bytes
-// one by one, so as not to add to what encoding/json costs.
-func outlineStd(body []byte, limits Limits) (o stdOutline, ok bool) {
+// outlineStd returns which keys body has, as bits, and how many elements close
+// has if they are numbers. It reports false if the body is one that
+// encoding/json would read in error, or at the price of more memory than its
+// numbers take: if a key is unknown or repeated, or there are more values than
+// the limits allow, more strings or objects than a request has, or long ones, or
+// anything escaped, or true or false, of which each is an error that it notes. It
+// looks at few bytes one by one, so as not to add to what encoding/json costs.
+func outlineStd(body []byte, limits Limits) (keys uint32, closes int, ok bool) {
 	if start := trimSpace(body); len(start) == 0 || start[0] != '{' {
-		return o, false // encoding/json takes null for one
+		return keys, closes, false // encoding/json takes null for one
 	}
 	values := 0
 	for rest := body; ; {
@@ -78,34 +71,34 @@ func outlineStd(body []byte, limits Limits) (o stdOutline, ok bool) {
 		rest = rest[start+1:]
 		end := bytes.IndexByte(rest[:min(len(rest), maxStdToken)], '"')
 		if end < 0 {
-			return o, false
+			return keys, closes, false
 		}
 		text := rest[:end]
 		rest = rest[end+1:]
 		if bytes.IndexByte(text, '\\') >= 0 {
-			return o, false
+			return keys, closes, false
 		}
 		after := trimSpace(rest)
 		if len(after) == 0 || after[0] != ':' {
 			if values++; values > 1 { // one may be that of dataset
-				return o, false
+				return keys, closes, false
 			}
 			continue
 		}
-		key, err := knownKey(string(text), requestKeys, &o.keys)
+		key, err := knownKey(string(text), requestKeys, &keys)
 		if err != nil {
-			return o, false
+			return keys, closes, false
 		}
 		if key == keyClose {
-			o.closes = 1 + bytes.Count(after[:max(0, bytes.IndexByte(after, ']'))], []byte{','})
+			closes = 1 + bytes.Count(after[:max(0, bytes.IndexByte(after, ']'))], []byte{','})
 		}
 	}
-	o.others = bytes.Count(body, []byte{','}) - max(0, o.closes-1)
-	if limits.Bars > 0 && o.closes > limits.Bars ||
-		limits.Combos > 0 && (o.others > 7*limits.Combos+len(requestKeys) || bytes.Count(body, []byte{'['}) > limits.Combos+len(requestKeys)) {
-		return o, false
+	others := bytes.Count(body, []byte{','}) - max(0, closes-1)
+	if limits.Bars > 0 && closes > limits.Bars ||
+		limits.Combos > 0 && (others > 7*limits.Combos+len(requestKeys) || bytes.Count(body, []byte{'['}) > limits.Combos+len(requestKeys)) {
+		return keys, closes, false
 	}
-	return o, bytes.Count(body, []byte{'{'}) == 1 && !bytes.Contains(body, []byte("true")) && !bytes.Contains(body, []byte("false")) && !hasLongNumber(body)
+	return keys, closes, bytes.Count(body, []byte{'{'}) == 1 && !bytes.Contains(body, []byte("true")) && !bytes.Contains(body, []byte("false")) && !hasLongNumber(body)
 }
 
 func trimSpace(text []byte) []byte { return bytes.TrimLeft(text, " \t\r\n") }
@@ -124,7 +117,7 @@ func hasLongNumber(body []byte) bool {
 // decodeStd reports whether encoding/json could read body, and nothing in
 // what it read is doubtful.
 func decodeStd(body []byte, req *Request) bool {
-	outline, ok := outlineStd(body, req.limits)
+	keys, closes, ok := outlineStd(body, req.limits)
 	if !ok {
 		return false
 	}
@@ -137,13 +130,13 @@ func decodeStd(body []byte, req *Request) bool {
 	}
 	// A series of millions that grows as it is read would take five times its
 	// memory.
-	if outline.closes > maxRetained {
-		in.Close = grow(&req.series, outline.closes)[:0]
+	if closes > maxRetained {
+		in.Close = grow(&req.series, closes)[:0]
 	}
 	if json.Unmarshal(body, &in) != nil {
 		return false
 	}
-	given := func(key int) bool { return outline.keys&(1<<key) != 0 }
+	given := func(key int) bool { return keys&(1<<key) != 0 }
 	switch {
 	case given(keyClose) && doubtful(in.Close),
 		given(keyParams) && in.Params == nil,

@@ -41,13 +41,7 @@ type averager func(dst, x []float64, p int64, m *meter)
 // leaves nothing but NaN.
 func wma(dst, x []float64, p int64, m *meter) {
 	n := int64(len(x))
-	for i := range dst[:min(p-1, n)] {
-		if m.spend(1) {
-			return
-		}
-		dst[i] = math.NaN()
-	}
-	if p > n {
+	if !warmUp(dst, p, m) || p > n {
 		return
 	}
 	divisor := wmaDivisor(p)
@@ -68,6 +62,18 @@ func wma(dst, x []float64, p int64, m *meter) {
 		}
 		dst[last] = sum / divisor
 	}
+}
+
+// warmUp writes NaN for the bars before the first whole window. It returns false
+// if m stopped the work.
+func warmUp(dst []float64, p int64, m *meter) bool {
+	for i := range dst[:min(p-1, int64(len(dst)))] {
+		if m.spend(1) {
+			return false
+		}
+		dst[i] = math.NaN()
+	}
+	return true
 }
 
 // wmaDivisor is p*(p+1)/2, with the product rounded once, as it would be from

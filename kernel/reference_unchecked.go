@@ -1,22 +1,13 @@
 package kernel
 
-import (
-	"math"
-	"unsafe"
-)
+import "unsafe"
 
 // wmaUnchecked is wma by bare addresses, and so without the checks of bounds
 // that Go adds. It shows what those cost, and is good for nothing else. The
 // averages are all but a thousandth of the reference's work: the rest is shared.
 func wmaUnchecked(dst, x []float64, p int64, m *meter) {
 	n := int64(len(x))
-	for i := range dst[:min(p-1, n)] {
-		if m.spend(1) {
-			return
-		}
-		dst[i] = math.NaN()
-	}
-	if p > n {
+	if !warmUp(dst, p, m) || p > n {
 		return
 	}
 	divisor := wmaDivisor(p)

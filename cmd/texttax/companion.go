@@ -53,11 +53,11 @@ func companionAddresses(sockets string) []companionAddress {
 func makeSockets() (string, error) {
 	const most = 80 // of some 100, the directory and a name
 	parent, err := filepath.Abs(os.TempDir())
-	if err == nil && len(parent) > most {
-		parent = "/tmp"
-	}
 	if err != nil {
 		return "", err
+	}
+	if len(parent) > most {
+		parent = "/tmp"
 	}
 	return os.MkdirTemp(parent, "texttax-")
 }
