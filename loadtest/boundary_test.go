@@ -167,31 +167,21 @@ func speak(t *testing.T, answers ...string) *HTTP {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
+	serveEach(t, l, func(conn net.Conn) {
+		in := bufio.NewReader(conn)
+		for _, a := range answers {
+			r, err := http.ReadRequest(in)
 			if err != nil {
 				return
 			}
-			go func() {
-				defer conn.Close()
-				in := bufio.NewReader(conn)
-				for _, a := range answers {
-					r, err := http.ReadRequest(in)
-					if err != nil {
-						return
-					}
-					if _, err := io.Copy(io.Discard, r.Body); err != nil {
-						return
-					}
-					if _, err := io.WriteString(conn, a); err != nil {
-						return
-					}
-				}
-			}()
+			if _, err := io.Copy(io.Discard, r.Body); err != nil {
+				return
+			}
+			if _, err := io.WriteString(conn, a); err != nil {
+				return
+			}
 		}
-	}()
+	})
 	return &HTTP{Network: "tcp", Address: l.Addr().String(), Host: "x"}
 }
 

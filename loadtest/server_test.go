@@ -117,6 +117,14 @@ func listenFrames(t *testing.T, network, address string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	serveEach(t, l, func(conn net.Conn) { _ = serveFrames(conn, conn) })
+	return l.Addr().String()
+}
+
+// serveEach serves each connection in a goroutine and closes it after that, until
+// the test ends.
+func serveEach(t *testing.T, l net.Listener, serve func(net.Conn)) {
+	t.Helper()
 	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
@@ -125,12 +133,11 @@ func listenFrames(t *testing.T, network, address string) string {
 				return
 			}
 			go func() {
-				_ = serveFrames(conn, conn)
-				_ = conn.Close()
+				defer conn.Close()
+				serve(conn)
 			}()
 		}
 	}()
-	return l.Addr().String()
 }
 
 // role is the variable that makes a process of this test binary something
