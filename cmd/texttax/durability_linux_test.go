@@ -1,11 +1,9 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"texttax/handlers/store/elsewhere"
@@ -25,11 +23,7 @@ func TestAFullDiskIsA507(t *testing.T) {
 	if elsewhere.Run(t, elsewhere.Mounts()) {
 		return
 	}
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) }()
+	dir := elsewhere.SmallDisk(t)
 	s := start(t, "--data-dir", dir)
 	kept := prices(1, 50_000)
 	wantBare(t, ask(t, "PUT", s.url+"/datasets/it", octets(kept...)), 201, tagOf(kept))
@@ -57,18 +51,7 @@ func TestADirectoryThatTurnsReadOnlyIsA500(t *testing.T) {
 	if elsewhere.Run(t, nil) {
 		return
 	}
-	top, err := os.MkdirTemp("", "texttax")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(top)
-	if os.Getuid() == 0 {
-		const nobody = 65534
-		if err := errors.Join(os.Chown(top, nobody, nobody), syscall.Setgroups(nil), syscall.Setgid(nobody), syscall.Setuid(nobody)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	dir := filepath.Join(top, "data")
+	dir := filepath.Join(elsewhere.Nobody(t), "data")
 	s := start(t, "--data-dir", dir)
 	kept := prices(1, 1000)
 	wantBare(t, ask(t, "PUT", s.url+"/datasets/it", octets(kept...)), 201, tagOf(kept))

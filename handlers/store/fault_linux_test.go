@@ -16,11 +16,7 @@ func TestAFullDiskIsAnErrorAndTheOldVersionStays(t *testing.T) {
 	if elsewhere.Run(t, elsewhere.Mounts()) {
 		return
 	}
-	dir := t.TempDir()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) }()
+	dir := elsewhere.SmallDisk(t)
 	s := open(t, dir, 1<<30)
 	put(t, s, "a", series(1, 60_000))
 	for id, n := range map[string]int{"a": 90_000, "b": 100_000, "c": 1_000_000} {
@@ -75,18 +71,7 @@ func TestADirectoryThatTurnsReadOnlyKeepsItsDatasets(t *testing.T) {
 	if elsewhere.Run(t, nil) {
 		return
 	}
-	top, err := os.MkdirTemp("", "texttax")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(top)
-	if os.Getuid() == 0 {
-		const nobody = 65534
-		if err := errors.Join(os.Chown(top, nobody, nobody), syscall.Setgroups(nil), syscall.Setgid(nobody), syscall.Setuid(nobody)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	dir := filepath.Join(top, "data")
+	dir := filepath.Join(elsewhere.Nobody(t), "data")
 	s := open(t, dir, 1<<30)
 	put(t, s, "a", series(1, 1000))
 	if err := os.Chmod(dir, 0o500); err != nil {

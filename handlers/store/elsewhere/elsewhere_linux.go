@@ -47,3 +47,33 @@ func Mounts() *syscall.SysProcAttr {
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
 	}
 }
+
+// SmallDisk returns a directory with a file system of 1 MiB, for a process that
+// Run has started with Mounts.
+func SmallDisk(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	return dir
+}
+
+// Nobody makes the process, if it is root's, one of a user whom permissions
+// hold, and returns a directory of that user's.
+func Nobody(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "texttax")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if os.Getuid() == 0 {
+		const nobody = 65534
+		if err := errors.Join(os.Chown(dir, nobody, nobody), syscall.Setgroups(nil), syscall.Setgid(nobody), syscall.Setuid(nobody)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
