@@ -39,6 +39,7 @@ type FrameServer struct {
 	api      *API
 	observer middleware.Observer
 	timeouts FrameTimeouts
+	places   chan struct{} // one taken for each connection
 
 	ctx      context.Context // of all sweeps
 	stop     context.CancelFunc
@@ -50,9 +51,10 @@ type FrameServer struct {
 	conns     map[*frameConn]bool
 }
 
-// NewFrameServer makes a server that shows every frame to the observer.
-func (a *API) NewFrameServer(observer middleware.Observer, timeouts FrameTimeouts) *FrameServer {
-	s := &FrameServer{api: a, observer: observer, timeouts: timeouts,
+// NewFrameServer makes a server that shows every frame to the observer. It has
+// at most so many connections; further ones wait to be accepted.
+func (a *API) NewFrameServer(observer middleware.Observer, connections int, timeouts FrameTimeouts) *FrameServer {
+	s := &FrameServer{api: a, observer: observer, timeouts: timeouts, places: make(chan struct{}, connections),
 		listeners: map[net.Listener]bool{}, conns: map[*frameConn]bool{}}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s
@@ -68,11 +70,16 @@ func (s *FrameServer) Serve(l net.Listener) error {
 	s.listeners[l] = true
 	s.mu.Unlock()
 	for pause := time.Duration(0); ; {
+		s.places <- struct{}{}
 		conn, err := l.Accept()
+		if err != nil {
+			<-s.places
+		}
 		switch {
 		case s.draining.Load():
 			if err == nil {
 				_ = conn.Close()
+				<-s.places
 			}
 			return http.ErrServerClosed
 		case errors.Is(err, net.ErrClosed):
@@ -86,9 +93,15 @@ func (s *FrameServer) Serve(l net.Listener) error {
 			continue
 		}
 		pause = 0
-		if c := s.take(conn, l); c != nil {
-			go c.serve()
+		c := s.take(conn, l)
+		if c == nil {
+			<-s.places
+			continue
 		}
+		go func() {
+			defer func() { <-s.places }()
+			c.serve()
+		}()
 	}
 }
 

@@ -207,8 +207,8 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 		header.Del(name)
 	}
 	if r.ContentLength != 0 && !ex.BodyRead {
-		// What is too slow, or was never invited, is not waited for.
-		if why.reason == bodyTooSlow || ex.BytesIn == 0 && r.Header.Get("Expect") != "" {
+		// What is too slow, too late, or was never invited, is not waited for.
+		if why.reason == bodyTooSlow || why.reason == deadlinePassed || ex.BytesIn == 0 && r.Header.Get("Expect") != "" {
 			header.Set("Connection", "close")
 		}
 		leaveBody(w)
@@ -269,6 +269,11 @@ func (a *API) Fail(w http.ResponseWriter, r *http.Request) {
 // TooMany answers a client that sends more than it may.
 func (a *API) TooMany(w http.ResponseWriter, r *http.Request) {
 	a.fail(w, r, &refusal{reason: tooMany, index: -1, retryAfter: 1, detail: "this client sends more requests than it may; try again later"})
+}
+
+// Busy answers when there are more requests in flight than there may be.
+func (a *API) Busy(w http.ResponseWriter, r *http.Request) {
+	a.fail(w, r, &refusal{reason: queueFull, index: -1, retryAfter: 1, detail: "too many requests are in flight; try again later"})
 }
 
 // Scopes are what tokens can open: sweeps and echoes with reading datasets,

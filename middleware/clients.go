@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 )
 
 // Client returns who sent a request, as far as limits are concerned: the IP
@@ -21,6 +22,22 @@ func Client(r *http.Request) string {
 		}
 	}
 	return ip.String()
+}
+
+// Limit gives to busy what is in flight, of whichever clients, beyond a number of
+// requests.
+func Limit(most int, busy http.HandlerFunc) func(http.Handler) http.Handler {
+	var inFlight atomic.Int64
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer inFlight.Add(-1)
+			if inFlight.Add(1) > int64(most) {
+				busy(w, r)
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
 }
 
 // ClientLimit gives to tooMany what one client has in flight beyond a number of

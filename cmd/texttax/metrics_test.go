@@ -138,7 +138,7 @@ func TestCombosAndBarsAreCountedByHowTheyCome(t *testing.T) {
 
 // newTestStack serves everything but the program around it.
 func newTestStack() *stack {
-	return newStack(handlers.Config{Queue: handlers.DefaultQueue, Log: slog.New(slog.DiscardHandler)}, &guards{flags: new(security)}, false)
+	return newStack(handlers.Config{Queue: handlers.DefaultQueue, Log: slog.New(slog.DiscardHandler)}, &guards{flags: new(security)}, 2048, false)
 }
 
 func TestThePhasesCoverTheHandlersWallTime(t *testing.T) {

@@ -146,14 +146,14 @@ func TestAPanicAnywhereIsA500AndLosesNothing(t *testing.T) {
 	octet := encoding.Octet
 	encoding.Octet = &poisonedCodec{Codec: octet}
 	log := new(lockedBuffer)
-	stack := newStack(handlers.Config{Queue: handlers.DefaultQueue, Log: slog.New(slog.NewJSONHandler(log, nil))}, &guards{flags: new(security)}, false)
+	stack := newStack(handlers.Config{Queue: handlers.DefaultQueue, Log: slog.New(slog.NewJSONHandler(log, nil))}, &guards{flags: new(security)}, 2048, false)
 	web := httptest.NewServer(poisoner(stack.public))
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	listener := &poisonedListener{tcp, make(chan poisonedConn, 1)}
-	frames := stack.frames(handlers.FrameTimeouts{Idle: time.Minute, Frame: time.Minute})
+	frames := stack.frames(2048, handlers.FrameTimeouts{Idle: time.Minute, Frame: time.Minute})
 	go func() { _ = frames.Serve(listener) }()
 	defer func() {
 		_ = frames.Close()

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"sync/atomic"
@@ -136,17 +135,4 @@ func (g *guards) mayBind(at address, bound net.Addr, http bool) error {
 		remedy = "frames know neither tokens nor TLS: use unix:"
 	}
 	return fmt.Errorf("%s can be reached from other hosts, and nothing protects it: %s, or --insecure-bind if that is as it should be", at, remedy)
-}
-
-// secured serves HTTPS where there is a certificate, but on Unix sockets.
-type secured struct {
-	*http.Server
-	guards *guards
-}
-
-func (s secured) Serve(l net.Listener) error {
-	if s.guards.tls == nil || l.Addr().Network() == "unix" {
-		return s.Server.Serve(l)
-	}
-	return s.ServeTLS(l, "", "")
 }

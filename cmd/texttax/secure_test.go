@@ -9,6 +9,8 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -329,4 +331,60 @@ func TestOneClientMaySendOnlySoMuch(t *testing.T) {
 	wantProblem(t, ask(t, "POST", s.url+"/echo", octets(1)), 429, "", -1)
 	_ = c.Close()
 	waitFor(t, "the end of the first", func() bool { return ask(t, "POST", s.url+"/echo", octets(1)).status == 200 })
+}
+
+// HTTP/2 has many requests on one connection; they are bounded as connections
+// are.
+func TestOnlySoManyRequestsAreInFlight(t *testing.T) {
+	cert, key, pair := certificate(t, nil)
+	admin := filepath.Join(t.TempDir(), "admin")
+	s := start(t, "--tls-cert", cert, "--tls-key", key, "--connections-max", "2", "--admin-listen", "unix:"+admin)
+	operator := overSocket(t, admin)
+	inFlight := func() int {
+		r, err := operator.Get("http://admin/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(body), "\ntexttax_requests_in_flight ")
+		n := 0
+		if _, err := fmt.Sscan(rest, &n); err != nil {
+			t.Fatal(err)
+		}
+		return n - 1 // without the one that asks
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(pair.Leaf)
+	by := httpsClient(t, &tls.Config{RootCAs: roots})
+	for i := range 2 {
+		body, rest := io.Pipe()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if answer, err := by.Post(s.url+"/echo", "", body); err == nil {
+				_ = answer.Body.Close()
+			}
+		}()
+		defer func() {
+			_ = rest.CloseWithError(errors.New("the test is over"))
+			<-done
+		}()
+		waitFor(t, "the request", func() bool { return inFlight() == i+1 })
+	}
+	r, err := by.Get(s.url + "/version")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := wantProblem(t, reply{r.StatusCode, r.Header, body}, 503, "", -1); !strings.HasSuffix(p.Type, "queue-full") || r.Header.Get("Retry-After") == "" || r.ProtoMajor != 2 {
+		t.Errorf("%s %v %s", r.Proto, r.Header, body)
+	}
 }

@@ -30,13 +30,14 @@ type serveCommand struct {
 
 	Security security `embed:"" group:"Security"`
 
-	BodyMax   size          `default:"64MiB" help:"Largest body, on the wire and once its content encoding is undone."`
-	BarsMax   int           `default:"10000000" help:"Longest series, in bars."`
-	CombosMax int           `default:"100000" help:"Most combos of a sweep."`
-	WorkMax   int64         `default:"20000000000" help:"Most work of a sweep, in bars x combos. A combo with windows of more than about 2,000 bars counts for many: half of the terms of its sums."`
-	Slots     int           `default:"0" help:"Goroutines that compute at a time, over all requests; at most one a core, which is what 0 means."`
-	QueueMax  int           `default:"1024" help:"Most requests that wait for a compute slot; beyond it the answer is 503. Sweeps take turns, so that a long one does not keep the short ones waiting."`
-	QueueTime time.Duration `default:"20s" help:"Longest time that a sweep may expect to be kept waiting by others when it comes; beyond it the answer is 503. 0 is no limit."`
+	BodyMax        size          `default:"64MiB" help:"Largest body, on the wire and once its content encoding is undone."`
+	BarsMax        int           `default:"10000000" help:"Longest series, in bars."`
+	CombosMax      int           `default:"100000" help:"Most combos of a sweep."`
+	WorkMax        int64         `default:"20000000000" help:"Most work of a sweep, in bars x combos. A combo with windows of more than about 2,000 bars counts for many: half of the terms of its sums."`
+	ConnectionsMax int           `default:"2048" help:"Most connections of an address; further ones wait to be accepted. Also most requests in flight on all addresses together, of which HTTP/2 can have many on a connection; beyond it the answer is 503."`
+	Slots          int           `default:"0" help:"Goroutines that compute at a time, over all requests; at most one a core, which is what 0 means."`
+	QueueMax       int           `default:"1024" help:"Most requests that wait for a compute slot; beyond it the answer is 503. Sweeps take turns, so that a long one does not keep the short ones waiting."`
+	QueueTime      time.Duration `default:"20s" help:"Longest time that a sweep may expect to be kept waiting by others when it comes; beyond it the answer is 503. 0 is no limit."`
 
 	MemoryMax size `default:"0" help:"Memory for the bodies of all requests in flight, at 8 bytes for each of a body, and for sweeps. Beyond it they wait, and then the answer is 503. Unless GOMEMLIMIT is set, the garbage collector aims to stay within this, the datasets that there are, and 40 MiB. 0 means 1GiB, or what one body of --body-max takes if that is more."`
 
@@ -93,6 +94,7 @@ func (c *serveCommand) Validate() error {
 		value int64
 	}{
 		{"--body-max", int64(c.BodyMax)}, {"--bars-max", int64(c.BarsMax)}, {"--combos-max", int64(c.CombosMax)}, {"--work-max", c.WorkMax},
+		{"--connections-max", int64(c.ConnectionsMax)},
 	} {
 		if limit.value < 1 {
 			return fmt.Errorf("%s must be at least 1, not %d", limit.flag, limit.value)
@@ -160,7 +162,7 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 		Build:       handlers.Build(buildInfo()),
 		Ready:       ready.Load,
 		Log:         log,
-	}, guards, c.AdminListen != address{})
+	}, guards, c.ConnectionsMax, c.AdminListen != address{})
 
 	// Listening comes first: a busy port is an error at once.
 	var listeners []net.Listener
@@ -195,7 +197,7 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 		}
 	}
 	for _, at := range c.FrameListen {
-		if err := serve("frames", at, at.frameURL, s.frames(handlers.FrameTimeouts{Idle: c.IdleTimeout, Frame: c.HeaderTimeout})); err != nil {
+		if err := serve("frames", at, at.frameURL, s.frames(c.ConnectionsMax, handlers.FrameTimeouts{Idle: c.IdleTimeout, Frame: c.HeaderTimeout})); err != nil {
 			return err
 		}
 	}
@@ -248,27 +250,4 @@ func (c *serveCommand) Run(ctx context.Context, out streams) error {
 	err = errors.Join(append(cut, err)...)
 	log.Info("stopped")
 	return err
-}
-
-// protocol is what is served on a listener: HTTP or frames.
-type protocol interface {
-	Serve(net.Listener) error
-	Shutdown(context.Context) error
-	Close() error
-}
-
-// maxHeaderBytes bounds a request's header. Ours are short.
-const maxHeaderBytes = 64 << 10
-
-func (c *serveCommand) httpServer(h http.Handler, log *slog.Logger, guards *guards) protocol {
-	return secured{guards: guards, Server: &http.Server{
-		TLSConfig:         guards.tls.Clone(), // each server adds to its own
-		Handler:           h,
-		ReadHeaderTimeout: c.HeaderTimeout,
-		IdleTimeout:       c.IdleTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
-		// Or OPTIONS * would be answered past the middleware.
-		DisableGeneralOptionsHandler: true,
-		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-	}}
 }

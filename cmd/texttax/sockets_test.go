@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -17,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"texttax/encoding"
 )
 
 // overSocket returns a client that reaches every host by the socket at path.
@@ -245,5 +248,73 @@ func TestAKilledServerStartsAgainOnItsSocket(t *testing.T) {
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the socket is still there: %v", err)
+	}
+}
+
+// What is beyond the limit of connections waits, and is served when there is
+// room.
+func TestOnlySoManyConnectionsAreTaken(t *testing.T) {
+	frames := filepath.Join(t.TempDir(), "frames")
+	s := start(t, "--connections-max", "3", "--frame-listen", "unix:"+frames)
+	version := func(c net.Conn) error {
+		r, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err == nil {
+			_, err = io.Copy(io.Discard, r.Body)
+		}
+		return err
+	}
+	echo := func(c net.Conn) error {
+		_, err := io.ReadFull(c, make([]byte, 12))
+		return err
+	}
+	for _, of := range []struct {
+		network, at string
+		request     []byte
+		answer      func(net.Conn) error
+	}{
+		{"tcp", strings.TrimPrefix(s.url, "http://"), []byte("GET /version HTTP/1.1\r\nHost: x\r\n\r\n"), version},
+		{"unix", frames, frame(t, encoding.OpEcho, []float64{1}), echo},
+	} {
+		send := func(c net.Conn) {
+			if _, err := c.Write(of.request); err != nil {
+				t.Fatal(err)
+			}
+		}
+		connect := func() net.Conn {
+			c, err := net.Dial(of.network, of.at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = c.Close() })
+			send(c)
+			return c
+		}
+		var taken []net.Conn
+		for range 3 {
+			c := connect()
+			taken = append(taken, c)
+			if err := of.answer(c); err != nil {
+				t.Fatalf("%s: %v", of.network, err)
+			}
+		}
+		for range 3 { // places come free again and again
+			next := connect()
+			_ = next.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+			if err := of.answer(next); !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("%s: one too many: %v", of.network, err)
+			}
+			_ = next.SetReadDeadline(time.Time{})
+			if send(taken[0]); of.answer(taken[0]) != nil {
+				t.Errorf("%s: who was in is not served", of.network)
+			}
+			_ = taken[0].Close()
+			if err := of.answer(next); err != nil {
+				t.Errorf("%s: when there is room: %v", of.network, err)
+			}
+			taken = append(taken[1:], next)
+		}
+	}
+	if log := s.log.String(); strings.Count(log, "further ones wait") != 1 {
+		t.Errorf("the log says\n%s", log)
 	}
 }

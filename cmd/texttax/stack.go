@@ -22,14 +22,14 @@ import (
 type stack struct {
 	public   http.Handler
 	admin    http.Handler // nil without an address of its own
-	frames   func(handlers.FrameTimeouts) *handlers.FrameServer
+	frames   func(connections int, timeouts handlers.FrameTimeouts) *handlers.FrameServer
 	registry *prometheus.Registry
 	metrics  *middleware.Metrics
 }
 
 // newStack joins the packages to a service: the middleware around the routes,
-// and the metrics of both.
-func newStack(config handlers.Config, guards *guards, separateAdmin bool) *stack {
+// and the metrics of both. At most so many requests are in flight.
+func newStack(config handlers.Config, guards *guards, requests int, separateAdmin bool) *stack {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if guards.tokens != nil {
@@ -49,6 +49,7 @@ func newStack(config handlers.Config, guards *guards, separateAdmin bool) *stack
 			middleware.Recover(config.Log, api.Fail),
 			middleware.CloseWhile(func() bool { return config.Ready != nil && !config.Ready() }),
 			middleware.CloseAfterChunks,
+			middleware.Limit(requests, api.Busy),
 		)
 		if origins := guards.flags.CORSOrigin; len(origins) > 0 {
 			r.Use(cors.New(cors.Options{
@@ -77,7 +78,9 @@ func newStack(config handlers.Config, guards *guards, separateAdmin bool) *stack
 	public := newRouter()
 	api.Routes(public)
 	s := &stack{public: public, registry: registry, metrics: metrics}
-	s.frames = func(t handlers.FrameTimeouts) *handlers.FrameServer { return api.NewFrameServer(metrics, t) }
+	s.frames = func(connections int, t handlers.FrameTimeouts) *handlers.FrameServer {
+		return api.NewFrameServer(metrics, connections, t)
+	}
 	if !separateAdmin {
 		api.Operations(public, exposition)
 		return s

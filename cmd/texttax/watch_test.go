@@ -153,7 +153,7 @@ const (
 func TestAScrapeOfAFullRegistryIsSmall(t *testing.T) {
 	var s *stack
 	synctest.Test(t, func(t *testing.T) { // where 100 s pass at once
-		s = newStack(handlers.Config{Compression: handlers.CompressAll, Log: slog.New(slog.DiscardHandler)}, &guards{flags: new(security)}, false)
+		s = newStack(handlers.Config{Compression: handlers.CompressAll, Log: slog.New(slog.DiscardHandler)}, &guards{flags: new(security)}, 2048, false)
 		populate(t, s.metrics)
 	})
 	text := scrape(t, s)
