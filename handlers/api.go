@@ -43,7 +43,7 @@ const DefaultMemory = 1 << 30
 type Config struct {
 	Limits      Limits
 	Slots       int           // goroutines in the kernel at a time, GOMAXPROCS at most; < 1 means that
-	Queue       int           // requests that may wait for a slot
+	Queue       int           // requests that may wait for a slot, and as many for memory
 	QueueTime   time.Duration // longest that a request may expect to wait for others; 0 is no limit
 	Memory      int64         // bytes that all bodies in flight may take, with what is made of them
 	Deadlines   Deadlines
@@ -89,7 +89,7 @@ func New(config Config) *API {
 	if config.Changed == nil {
 		config.Changed = func() {}
 	}
-	return &API{config: config, slots: newSlots(config.Slots, config.Queue, config.QueueTime), memory: newMemory(cmp.Or(config.Memory, DefaultMemory), config.QueueTime)}
+	return &API{config: config, slots: newSlots(config.Slots, config.Queue, config.QueueTime), memory: newMemory(cmp.Or(config.Memory, DefaultMemory), config.Queue, config.QueueTime)}
 }
 
 // Limits returns the limits in force.
@@ -104,7 +104,7 @@ func (a *API) State() middleware.State {
 		Datasets:     func() int { return 1 + a.config.Datasets.Count() },
 		DatasetBytes: func() int64 { return 8*gbm42.Bars + a.config.Datasets.Bytes() },
 		MemoryMax:    func() int64 { return a.memory.max },
-		MemoryBusy:   a.memory.reserved.Load,
+		MemoryBusy:   a.memory.busy,
 	}
 }
 

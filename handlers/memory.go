@@ -3,22 +3,37 @@ package handlers
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
+	"slices"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 
 	"texttax/middleware"
 )
 
 // memory bounds what the bodies of all requests in flight take, together with
 // what is made of them: numbers, an answer, and the working memory of a sweep.
+// Who waits for some of it gets it in order, but that small requests pass large
+// ones that do not fit yet: a large one waits until enough is free at a time,
+// and that can take longer than the small ones need it for.
 type memory struct {
-	room     *semaphore.Weighted
 	max      int64
-	patience time.Duration // how long a body waits before it is refused
-	reserved atomic.Int64
+	limit    int           // most requests that may wait
+	patience time.Duration // how long one waits before it is refused
+
+	mu       sync.Mutex
+	reserved int64
+	waiting  []*claim
 }
+
+// claim is a request that waits for memory.
+type claim struct {
+	bytes   int64
+	small   bool
+	granted chan struct{} // closed once it has it
+}
+
+// smallShare is how many requests that count as small have room in the memory.
+const smallShare = 64
 
 // perBodyByte is what a byte of a body takes at most, in bytes: two of JSON can
 // be a float64 of eight, and the answer is about as long as the body.
@@ -27,15 +42,84 @@ const perBodyByte = 8
 // MemoryFor returns the memory that a body of n bytes may take.
 func MemoryFor(n int64) int64 { return n * perBodyByte }
 
-// newMemory makes a budget of max bytes, for which bodies wait for a quarter
-// of the time for which sweeps do for slots, bound, and for no more than some
-// seconds.
-func newMemory(max int64, bound time.Duration) *memory {
+// newMemory makes a budget of max bytes, for which at most limit bodies wait, for
+// a quarter of the time for which sweeps do for slots, bound, and for no more
+// than some seconds.
+func newMemory(max int64, limit int, bound time.Duration) *memory {
 	const most = 5 * time.Second
 	if bound == 0 {
 		bound = 4 * most
 	}
-	return &memory{room: semaphore.NewWeighted(max), max: max, patience: min(bound/4, most)}
+	return &memory{max: max, limit: limit, patience: min(bound/4, most)}
+}
+
+// take takes n bytes if there are so many, and nobody is before who asks.
+func (m *memory) take(n int64, small bool) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.reserved+n > m.max || !small && len(m.waiting) > 0 {
+		return false
+	}
+	m.reserved += n
+	return true
+}
+
+// await waits for n bytes until ctx ends, and tells whether it has them. Where
+// too many wait already it does not.
+func (m *memory) await(ctx context.Context, n int64, small bool) bool {
+	m.mu.Lock()
+	if len(m.waiting) >= m.limit {
+		m.mu.Unlock()
+		return false
+	}
+	c := &claim{bytes: n, small: small, granted: make(chan struct{})}
+	m.waiting = append(m.waiting, c)
+	m.grant() // some may have come free since it was asked for
+	m.mu.Unlock()
+	select {
+	case <-c.granted:
+		return true
+	case <-ctx.Done():
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at := slices.Index(m.waiting, c)
+	if at < 0 { // granted in the meantime
+		return true
+	}
+	m.waiting = slices.Delete(m.waiting, at, at+1)
+	m.grant() // who is behind may want less
+	return false
+}
+
+// grant gives free memory to those who wait: to the first ones as long as they
+// fit, then to small ones.
+func (m *memory) grant() {
+	blocked := false
+	m.waiting = slices.DeleteFunc(m.waiting, func(c *claim) bool {
+		if blocked && !c.small || m.reserved+c.bytes > m.max {
+			blocked = true
+			return false
+		}
+		m.reserved += c.bytes
+		close(c.granted)
+		return true
+	})
+}
+
+// giveBack frees n bytes.
+func (m *memory) giveBack(n int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.reserved -= n
+	m.grant()
+}
+
+// busy returns how many bytes are reserved.
+func (m *memory) busy() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.reserved
 }
 
 // reservation is the memory that one request has.
@@ -74,7 +158,8 @@ func (r *reservation) growForSweep(ctx context.Context, work int64, ex *middlewa
 // much.
 func (r *reservation) add(ctx context.Context, want int64, wait bool, ex *middleware.Exchange) error {
 	m := r.memory
-	if !m.room.TryAcquire(want) {
+	small := r.bytes+want <= m.max/smallShare
+	if !m.take(want, small) {
 		full := &refusal{reason: memoryFull, index: -1, retryAfter: 1, detail: "other requests have all the memory; try again later"}
 		if !wait {
 			return full
@@ -82,7 +167,7 @@ func (r *reservation) add(ctx context.Context, want int64, wait bool, ex *middle
 		defer ex.Clock.Enter(ex.Clock.Enter(middleware.Queue))
 		limited, cancel := context.WithTimeout(ctx, m.patience)
 		defer cancel()
-		if m.room.Acquire(limited, want) != nil {
+		if !m.await(limited, want, small) {
 			if ctx.Err() != nil {
 				return ended(ctx)
 			}
@@ -90,15 +175,13 @@ func (r *reservation) add(ctx context.Context, want int64, wait bool, ex *middle
 		}
 	}
 	r.bytes += want
-	m.reserved.Add(want)
 	return nil
 }
 
 // release gives the memory back.
 func (r *reservation) release() {
 	if r.bytes > 0 {
-		r.memory.reserved.Add(-r.bytes)
-		r.memory.room.Release(r.bytes)
+		r.memory.giveBack(r.bytes)
 		r.bytes = 0
 	}
 }

@@ -599,10 +599,10 @@ func TestProblemsAreAsTheOpenAPIDocumentSays(t *testing.T) {
 	t.Run(string(memoryFull), func(t *testing.T) {
 		defer func(d time.Duration) { api.memory.patience = d }(api.memory.patience)
 		api.memory.patience = time.Millisecond
-		if err := api.memory.room.Acquire(t.Context(), api.memory.max); err != nil {
-			t.Fatal(err)
+		if !api.memory.take(api.memory.max, false) {
+			t.Fatal("the memory is in use")
 		}
-		defer api.memory.room.Release(api.memory.max)
+		defer api.memory.giveBack(api.memory.max)
 		p := provocation{reason: memoryFull, request: post("/echo", string(little(1)))}
 		answer, err := http.DefaultClient.Do(p.request)
 		if err != nil {

@@ -28,7 +28,7 @@ var mayImport = map[string][]string{
 	"kernel":     {"texttax/kernel/...", "golang.org/x/sys/cpu"},
 	"encoding":   {"texttax/encoding/...", "texttax/kernel/...", "golang.org/x/sys/cpu", "golang.org/x/sys/unix", "github.com/apache/arrow/...", "github.com/vmihailenco/msgpack/...", "github.com/klauspost/compress/...", "github.com/pierrec/lz4/..."},
 	"middleware": {"github.com/go-chi/chi/...", "github.com/prometheus/client_golang/..."},
-	"handlers":   {"texttax/handlers/...", "texttax/encoding/...", "texttax/kernel/...", "texttax/middleware", "golang.org/x/sys/unix", "github.com/go-chi/chi/...", "github.com/klauspost/compress/...", "golang.org/x/sync/..."},
+	"handlers":   {"texttax/handlers/...", "texttax/encoding/...", "texttax/kernel/...", "texttax/middleware", "golang.org/x/sys/unix", "github.com/go-chi/chi/...", "github.com/klauspost/compress/..."},
 	"loadtest":   {"texttax/encoding/...", "texttax/kernel/...", "texttax/loadtest/...", "github.com/...", "golang.org/..."},
 	"grafana":    {"texttax/middleware", "texttax/loadtest", "github.com/grafana/grafana-foundation-sdk/..."},
 	"cmd":        {"..."},
