@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -24,14 +25,15 @@ const acceptedEncodings = "gzip, zstd"
 const maxZstdWindow = 8 << 20
 
 // readBody reads the request's body into memory, its content encoding undone,
-// to where codec can decode it in place.
-func (a *API) readBody(w http.ResponseWriter, r *http.Request, ex *middleware.Exchange, codec encoding.Codec, c *call) error {
+// to where codec can decode it in place. It gives up when ctx ends.
+func (a *API) readBody(ctx context.Context, w http.ResponseWriter, r *http.Request, ex *middleware.Exchange, codec encoding.Codec, c *call) error {
 	c.wire = wireReader{body: r.Body, exchange: ex}
 	wire := &c.wire
 	// Of no bytes in HTTP/1 nothing is awaited, and to set a deadline and lift it
 	// costs more than all else here. In HTTP/2 the end of them may be.
 	if r.ContentLength != 0 || r.ProtoMajor != 1 {
 		wire.pace = pace{Deadlines: a.config.Deadlines, control: http.NewResponseController(w)}
+		wire.pace.end, _ = ctx.Deadline()
 	}
 	defer wire.pace.done()
 	in, length := io.Reader(wire), r.ContentLength
@@ -55,7 +57,7 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request, ex *middleware.Ex
 		defer ex.Clock.Enter(ex.Clock.Enter(middleware.Decompress))
 	}
 	err := c.in.read(in, length, a.config.Limits.BodyBytes, encoding.BodyOffset(codec, length), func(n int) error {
-		return c.reserved.grow(r.Context(), n, ex)
+		return c.reserved.grow(ctx, n, ex)
 	})
 	if err != nil {
 		return a.bodyError(err, wire, r, decoding)
@@ -87,6 +89,9 @@ func (a *API) bodyError(err error, wire *wireReader, r *http.Request, decoding b
 	case errors.As(err, &refused):
 		return refused
 	case errors.Is(wire.failure, os.ErrDeadlineExceeded):
+		if wire.pace.ended() { // the context tells no cause: net/http has ended it too
+			return tooLate()
+		}
 		return refuse(bodyTooSlow, fmt.Sprintf("beyond the first %v, a body must come at %d bytes a second", a.config.Deadlines.Grace, a.config.Deadlines.Rate))
 	case errors.Is(err, errOverLimit):
 		undone := ""

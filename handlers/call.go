@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"sync"
@@ -33,8 +34,8 @@ const maxRetainedCombos = 1 << 16
 func (c *call) release() {
 	// First the request, which may lie in the memory that is given back next.
 	c.request.Reset(encoding.Limits{})
-	c.in.release()
-	c.out.release()
+	c.in.releaseAfter(c.wire.exchange)
+	c.out.releaseAfter(c.wire.exchange)
 	c.reserved.release()
 	c.in, c.out, c.answer, c.wire = nil, nil, nil, wireReader{}
 	if cap(c.combos) > maxRetainedCombos || cap(c.results.PnL) > maxRetainedCombos {
@@ -43,9 +44,9 @@ func (c *call) release() {
 	calls.Put(c)
 }
 
-// receive negotiates the formats, then reads and decodes the body. The call
-// must be released once its answer is out.
-func (a *API) receive(w http.ResponseWriter, r *http.Request, ex *middleware.Exchange) (*call, error) {
+// receive negotiates the formats, then reads and decodes the body, unless ctx
+// ends before. The call must be released once its answer is out.
+func (a *API) receive(ctx context.Context, w http.ResponseWriter, r *http.Request, ex *middleware.Exchange) (*call, error) {
 	codec, err := requestCodec(r, ex)
 	if err != nil {
 		return nil, err
@@ -55,7 +56,7 @@ func (a *API) receive(w http.ResponseWriter, r *http.Request, ex *middleware.Exc
 		return nil, refuse(notAcceptable, err.Error())
 	}
 	ex.AnswerFormat = answer.Name()
-	c, err := a.decode(w, r, ex, codec)
+	c, err := a.decode(ctx, w, r, ex, codec)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +86,7 @@ func requestCodec(r *http.Request, ex *middleware.Exchange) (encoding.Codec, err
 }
 
 // decode reads and decodes the body.
-func (a *API) decode(w http.ResponseWriter, r *http.Request, ex *middleware.Exchange, codec encoding.Codec) (*call, error) {
+func (a *API) decode(ctx context.Context, w http.ResponseWriter, r *http.Request, ex *middleware.Exchange, codec encoding.Codec) (*call, error) {
 	c := calls.Get().(*call)
 	kept := false
 	defer func() {
@@ -96,7 +97,7 @@ func (a *API) decode(w http.ResponseWriter, r *http.Request, ex *middleware.Exch
 	c.in, c.out = newBuffer(smallestBuffer), newBuffer(smallestBuffer)
 	c.request.Reset(encoding.Limits{Bars: a.config.Limits.Bars, Combos: a.config.Limits.Combos})
 	c.reserved.memory = a.memory
-	if err := a.readBody(w, r, ex, codec, c); err != nil {
+	if err := a.readBody(ctx, w, r, ex, codec, c); err != nil {
 		return nil, err
 	}
 	ex.Clock.Enter(middleware.Decode)

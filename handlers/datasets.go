@@ -133,7 +133,7 @@ func (a *API) getDataset(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	out := newBuffer(perBar * len(v.Series))
-	defer out.release()
+	defer out.releaseAfter(ex)
 	body, err := codec.Append(out.empty(), &encoding.Request{Close: v.Series})
 	if err != nil {
 		return err
@@ -170,7 +170,7 @@ func (a *API) putDataset(w http.ResponseWriter, r *http.Request) error {
 	if err := demand.check(a.config.Datasets.Get(id)); err != nil {
 		return err
 	}
-	c, err := a.decode(w, r, ex, codec)
+	c, err := a.decode(r.Context(), w, r, ex, codec)
 	if err != nil {
 		return err
 	}

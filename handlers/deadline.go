@@ -48,41 +48,56 @@ func (a *API) deadline(r *http.Request) (context.Context, context.CancelFunc, er
 func ended(ctx context.Context) *refusal {
 	cause := context.Cause(ctx)
 	if errors.Is(cause, errDeadline) {
-		return &refusal{reason: deadlinePassed, index: -1, retryAfter: 1, detail: "the answer was not ready within the deadline of the request"}
+		return tooLate()
 	}
 	return &refusal{reason: clientGone, index: -1, cause: cause}
 }
 
-// pace holds who sends a body to the grace and the rate.
+func tooLate() *refusal {
+	return &refusal{reason: deadlinePassed, index: -1, retryAfter: 1, detail: "the answer was not ready within the deadline of the request"}
+}
+
+// pace holds who sends a body to the grace and the rate, and to the deadline of
+// the request.
 type pace struct {
 	Deadlines
 	control *http.ResponseController
+	end     time.Time // of the request, whatever the pace; zero is none
 	began   time.Time
 	until   time.Time // the deadline that is set
 }
 
 // next is called before more of the body is read: received bytes are there.
 func (p *pace) next(received int64) {
-	if p.Grace == 0 || p.control == nil {
+	if p.control == nil || p.Grace == 0 && p.end.IsZero() {
 		return
 	}
-	now := time.Now()
-	if p.began.IsZero() {
-		p.began = now
-	}
-	// What came fast buys no silence longer than the grace.
-	until := p.began.Add(p.Grace + p.allowance(received))
-	if latest := now.Add(p.Grace); until.After(latest) {
-		until = latest
+	until := p.end
+	if p.Grace > 0 {
+		now := time.Now()
+		if p.began.IsZero() {
+			p.began = now
+		}
+		// What came fast buys no silence longer than the grace.
+		paced := p.began.Add(p.Grace + p.allowance(received))
+		if latest := now.Add(p.Grace); paced.After(latest) {
+			paced = latest
+		}
+		if until.IsZero() || paced.Before(until) {
+			until = paced
+		}
 	}
 	// To set a deadline costs more than to read what has come already.
-	if until.Sub(p.until) < p.Grace/4 {
+	if until.Equal(p.until) || until.Sub(p.until) < p.Grace/4 {
 		return
 	}
 	// A connection that has no deadlines can't be held to one.
 	_ = p.control.SetReadDeadline(until)
 	p.until = until
 }
+
+// ended tells, of a body that a deadline has cut, that it was the request's.
+func (p *pace) ended() bool { return !p.end.IsZero() && p.until.Equal(p.end) }
 
 // done lifts the deadline: net/http goes on reading, to see a client go.
 func (p *pace) done() {

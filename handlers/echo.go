@@ -16,7 +16,7 @@ func (a *API) echo(w http.ResponseWriter, r *http.Request) error {
 	if _, err := parseQuery(r); err != nil {
 		return err
 	}
-	c, err := a.receive(w, r, ex)
+	c, err := a.receive(r.Context(), w, r, ex)
 	if err != nil {
 		return err
 	}

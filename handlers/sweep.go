@@ -34,7 +34,7 @@ func (a *API) sweep(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer cancel()
-	c, err := a.receive(w, r, ex)
+	c, err := a.receive(ctx, w, r, ex)
 	if err != nil {
 		return err
 	}

@@ -385,7 +385,7 @@ func exchange(t testing.TB, s *server, request string) (*http.Response, []byte) 
 	}
 	r, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v\n%s", err, s.log)
 	}
 	defer r.Body.Close()
 	body, err := io.ReadAll(r.Body)
@@ -715,7 +715,7 @@ func TestTheBodysDeadlineIsNotTheSweeps(t *testing.T) {
 }
 
 func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
-	s := start(t, "--transfer-grace", "200ms", "--transfer-rate", "1GiB")
+	s := start(t, "--transfer-grace", "2s", "--transfer-rate", "1GiB")
 	c := dial(t, s.url)
 	body := make([]byte, 32<<20) // more than socket buffers hold
 	if _, err := c.Write(append(fmt.Appendf(nil, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", len(body)), body...)); err != nil {
@@ -756,6 +756,33 @@ func TestADeadlineEndsASweep(t *testing.T) {
 		if r := ask(t, "POST", patient.url+"/sweep?dataset=gbm42&lengths=6", nil, "X-Request-Timeout", good); r.status != 200 {
 			t.Errorf("%q: %d %s", good, r.status, r.body)
 		}
+	}
+}
+
+// The deadline of a sweep counts while its body comes, and while it waits for
+// memory.
+func TestADeadlineEndsASweepBeforeItsBodyHasCome(t *testing.T) {
+	for _, args := range [][]string{nil, {"--transfer-grace", "0"}, {"--transfer-grace", "1h"}} {
+		s := start(t, append(args, "--body-max", "4MiB", "--memory-max", "32MiB", "--queue-time", "1h")...)
+		const head = "POST /sweep?lengths=6 HTTP/1.1\r\nHost: x\r\nX-Request-Timeout: 0.1\r\nContent-Length: 4000000\r\n\r\n"
+		r, body := exchange(t, s, head+"12345678")
+		if r.StatusCode != 503 || !strings.Contains(string(body), "problem:deadline-passed") {
+			t.Errorf("%q: half a body: %d %s", args, r.StatusCode, body)
+		}
+		settle(t, s)
+
+		other := dial(t, s.url)
+		if _, err := io.WriteString(other, strings.Replace(head, "X-Request-Timeout: 0.1\r\n", "", 1)); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, "memory to be short", func() bool { return metric(t, s, "texttax_body_memory_reserved_bytes") > 30e6 })
+		late := ask(t, "POST", s.url+"/sweep?lengths=6", make([]byte, 1<<20), "X-Request-Timeout", "0.1")
+		if p := wantProblem(t, late, 503, "", -1); !strings.HasSuffix(p.Type, "deadline-passed") {
+			t.Errorf("%q: without memory: %s", args, late.body)
+		}
+		_ = other.Close()
+		settle(t, s)
+		stillServes(t, s)
 	}
 }
 
