@@ -2,11 +2,13 @@ package study
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 
+	"texttax/encoding"
 	"texttax/loadtest"
 )
 
@@ -67,3 +69,63 @@ func (c *standardClient) echo() error {
 }
 
 func (c *standardClient) close() { c.client.CloseIdleConnections() }
+
+// planFloor adds what the generator itself costs, over the first boundary that
+// is HTTP over TCP.
+func (s *study) planFloor(series []float64) error {
+	var http *loadtest.HTTP
+	for _, b := range s.Boundaries {
+		if h, ok := b.(*loadtest.HTTP); ok && h.Network == "tcp" && !h.TLS {
+			http = h
+			break
+		}
+	}
+	if http == nil {
+		return nil
+	}
+	body, err := encoding.Octet.Append(nil, &encoding.Request{Close: series})
+	if err != nil {
+		return err
+	}
+	const calls = 300
+	measure := func(c echoer, to *[]float64) error {
+		defer c.close()
+		for range calls / 10 {
+			if err := c.echo(); err != nil {
+				return err
+			}
+		}
+		m, err := medianOf(calls, c.echo)
+		if err == nil {
+			*to = append(*to, m)
+		}
+		return err
+	}
+	g := &s.results.Generator
+	s.add("8-byte echo, lean client", func(ctx context.Context) error {
+		octet, err := loadtest.FormatByName("octet")
+		if err != nil {
+			return err
+		}
+		job, err := loadtest.Work{Close: series}.Cut(loadtest.PerBar, octet)
+		if err != nil {
+			return err
+		}
+		r, err := s.drive(ctx, loadtest.Scenario{Boundary: http, Format: octet, Granularity: loadtest.PerBar}, job, calls, nil)
+		if err == nil {
+			g.Lean = append(g.Lean, r.Latency.P50)
+		}
+		return err
+	})
+	s.add("8-byte echo, minimal client", func(context.Context) error {
+		c, err := newMinimalClient(http, body)
+		if err != nil {
+			return err
+		}
+		return measure(c, &g.Minimal)
+	})
+	s.add("8-byte echo, net/http client", func(context.Context) error {
+		return measure(newStandardClient(http, body), &g.Standard)
+	})
+	return nil
+}
