@@ -6,8 +6,6 @@ import (
 	"math/bits"
 	"sync"
 	"unsafe"
-
-	"texttax/middleware"
 )
 
 // buffer is pooled memory for a body. It is 8-aligned, so that the numbers in
@@ -60,16 +58,6 @@ func (b *buffer) release() {
 	c := bits.Len(uint(len(b.memory))) - bits.Len(uint(smallestBuffer))
 	b.bytes = nil
 	pools[c].Put(b)
-}
-
-// releaseAfter gives the buffer back after an exchange, nil for none, whose
-// answer may lie in it. If that broke off, the buffer is left to the garbage
-// collector: HTTP/2 lets go of who writes when the client resets the stream, and
-// may look at the bytes a moment later.
-func (b *buffer) releaseAfter(ex *middleware.Exchange) {
-	if ex == nil || ex.Status != middleware.StatusClientGone {
-		b.release()
-	}
 }
 
 // reserve makes the buffer's memory at least n bytes, keeping the first used.

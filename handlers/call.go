@@ -34,8 +34,8 @@ const maxRetainedCombos = 1 << 16
 func (c *call) release() {
 	// First the request, which may lie in the memory that is given back next.
 	c.request.Reset(encoding.Limits{})
-	c.in.releaseAfter(c.wire.exchange)
-	c.out.releaseAfter(c.wire.exchange)
+	c.in.release()
+	c.out.release()
 	c.reserved.release()
 	c.in, c.out, c.answer, c.wire = nil, nil, nil, wireReader{}
 	if cap(c.combos) > maxRetainedCombos || cap(c.results.PnL) > maxRetainedCombos {

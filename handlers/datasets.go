@@ -133,7 +133,7 @@ func (a *API) getDataset(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	out := newBuffer(perBar * len(v.Series))
-	defer out.releaseAfter(ex)
+	defer out.release()
 	body, err := codec.Append(out.empty(), &encoding.Request{Close: v.Series})
 	if err != nil {
 		return err

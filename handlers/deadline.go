@@ -87,8 +87,9 @@ func (p *pace) next(received int64) {
 			until = paced
 		}
 	}
-	// To set a deadline costs more than to read what has come already.
-	if until.Equal(p.until) || until.Sub(p.until) < p.Grace/4 {
+	// To set a deadline costs more than to read what has come already; but the
+	// last one, which is not followed by a later one, must be right.
+	if until.Equal(p.until) || !until.Equal(p.end) && until.Sub(p.until) < p.Grace/4 {
 		return
 	}
 	// A connection that has no deadlines can't be held to one.

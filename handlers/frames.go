@@ -62,8 +62,17 @@ func (s *FrameServer) Serve(l net.Listener) error {
 	}
 	s.listeners[l] = true
 	s.mu.Unlock()
+	var warned time.Time
 	for pause := time.Duration(0); ; {
-		s.places <- struct{}{}
+		select {
+		case s.places <- struct{}{}:
+		default:
+			if time.Since(warned) > time.Minute {
+				warned = time.Now()
+				s.api.config.Log.Warn("frames: there are as many connections as there may be: further ones wait", "address", l.Addr().String(), "connections", cap(s.places))
+			}
+			s.places <- struct{}{}
+		}
 		conn, err := l.Accept()
 		if err != nil {
 			<-s.places

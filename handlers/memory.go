@@ -12,9 +12,10 @@ import (
 
 // memory bounds what the bodies of all requests in flight take, together with
 // what is made of them: numbers, an answer, and the working memory of a sweep.
-// Who waits for some of it gets it in order, but that small requests pass large
-// ones that do not fit yet: a large one waits until enough is free at a time,
-// and that can take longer than the small ones need it for.
+// Who waits for some of it gets it in order, but that small requests pass a large
+// one that does not fit yet: it waits until enough is free at a time, and that
+// can take longer than the small ones need it for. They do so for a half of its
+// patience, so that many of them do not keep it out.
 type memory struct {
 	max      int64
 	limit    int           // most requests that may wait
@@ -29,6 +30,7 @@ type memory struct {
 type claim struct {
 	bytes   int64
 	small   bool
+	since   time.Time
 	granted chan struct{} // closed once it has it
 }
 
@@ -57,12 +59,15 @@ func newMemory(max int64, limit int, bound time.Duration) *memory {
 func (m *memory) take(n int64, small bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.reserved+n > m.max || !small && len(m.waiting) > 0 {
+	if m.reserved+n > m.max || len(m.waiting) > 0 && !(small && m.passable()) {
 		return false
 	}
 	m.reserved += n
 	return true
 }
+
+// passable tells whether small requests may pass the first one that waits.
+func (m *memory) passable() bool { return time.Since(m.waiting[0].since) < m.patience/2 }
 
 // await waits for n bytes until ctx ends, and tells whether it has them. Where
 // too many wait already it does not.
@@ -72,7 +77,7 @@ func (m *memory) await(ctx context.Context, n int64, small bool) bool {
 		m.mu.Unlock()
 		return false
 	}
-	c := &claim{bytes: n, small: small, granted: make(chan struct{})}
+	c := &claim{bytes: n, small: small, since: time.Now(), granted: make(chan struct{})}
 	m.waiting = append(m.waiting, c)
 	m.grant() // some may have come free since it was asked for
 	m.mu.Unlock()
@@ -93,12 +98,17 @@ func (m *memory) await(ctx context.Context, n int64, small bool) bool {
 }
 
 // grant gives free memory to those who wait: to the first ones as long as they
-// fit, then to small ones.
+// fit, then to small ones that may pass.
 func (m *memory) grant() {
-	blocked := false
+	blocked, pass := false, false
 	m.waiting = slices.DeleteFunc(m.waiting, func(c *claim) bool {
-		if blocked && !c.small || m.reserved+c.bytes > m.max {
-			blocked = true
+		switch {
+		case blocked && !(c.small && pass):
+			return false
+		case m.reserved+c.bytes > m.max:
+			if !blocked {
+				blocked, pass = true, time.Since(c.since) < m.patience/2
+			}
 			return false
 		}
 		m.reserved += c.bytes
@@ -158,6 +168,9 @@ func (r *reservation) growForSweep(ctx context.Context, work int64, ex *middlewa
 // much.
 func (r *reservation) add(ctx context.Context, want int64, wait bool, ex *middleware.Exchange) error {
 	m := r.memory
+	if r.bytes+want > m.max { // or it would wait in vain, and all others behind it
+		return refuse(memoryFull, fmt.Sprintf("the answer would take %d bytes, and the memory for all requests is %d; octets take none", want, m.max))
+	}
 	small := r.bytes+want <= m.max/smallShare
 	if !m.take(want, small) {
 		full := &refusal{reason: memoryFull, index: -1, retryAfter: 1, detail: "other requests have all the memory; try again later"}

@@ -59,20 +59,26 @@ func TestSmallBodiesPassALargeOneThatWaits(t *testing.T) {
 		}
 		second, gotSecond := m.ask(t.Context(), 100)
 		has(t, "a small one in a full memory", gotSecond, false)
-		small.release()
+		fill.release()
 		has(t, "the same, when a little is free", gotSecond, true)
+
+		time.Sleep(m.patience / 2)
+		small.release()
+		fifth, gotFifth := m.ask(t.Context(), 100)
+		has(t, "one more small one, when the large one has waited for long", gotFifth, false)
 
 		a.release()
 		has(t, "the large one, as long as the small ones have too much", gotLarge, false)
 		has(t, "the one behind it", gotMiddle, false)
-		fill.release()
 		second.release()
 		m.giveBack(others - 1400) // 1400 and 5000 are all
 		has(t, "the large one, as soon as it fits", gotLarge, true)
 		has(t, "the one behind it, which does not", gotMiddle, false)
 		large.release()
 		has(t, "the one behind it", gotMiddle, true)
+		has(t, "and the small one", gotFifth, true)
 		middle.release()
+		fifth.release()
 	})
 }
 
@@ -105,6 +111,21 @@ func TestWhoWaitsForMemoryGivesUpAndHoldsUpNobody(t *testing.T) {
 		a.release()
 		if m.busy() != 300 || len(m.waiting) != 0 {
 			t.Errorf("%d bytes are reserved, and %d wait", m.busy(), len(m.waiting))
+		}
+	})
+}
+
+func TestWhoWantsMoreMemoryThanThereIsWaitsForNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory(6400, 10, 0)
+		r, got := m.ask(t.Context(), 6401)
+		var refused *refusal
+		if err := <-got; !errors.As(err, &refused) || refused.reason != memoryFull || refused.retryAfter != 0 {
+			t.Errorf("it gets %v", err)
+		}
+		r.release()
+		if _, got := m.ask(t.Context(), 6400); <-got != nil {
+			t.Error("who wants all of it does not get it")
 		}
 	})
 }

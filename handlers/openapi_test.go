@@ -596,6 +596,20 @@ func TestProblemsAreAsTheOpenAPIDocumentSays(t *testing.T) {
 		check(t, p, answer)
 	})
 
+	t.Run(string(overloaded), func(t *testing.T) {
+		r := chi.NewRouter()
+		r.Use(middleware.Track(), middleware.Limit(0, api.Busy))
+		api.Routes(r)
+		busy := httptest.NewServer(r)
+		defer busy.Close()
+		p := provocation{reason: overloaded, request: request(t, "POST", busy.URL+"/sweep", "")}
+		answer, err := http.DefaultClient.Do(p.request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, p, answer)
+	})
+
 	t.Run(string(memoryFull), func(t *testing.T) {
 		defer func(d time.Duration) { api.memory.patience = d }(api.memory.patience)
 		api.memory.patience = time.Millisecond

@@ -39,7 +39,7 @@ func (a *API) send(w http.ResponseWriter, r *http.Request, codec encoding.Codec,
 	}
 	middleware.From(w).Clock.Enter(middleware.Compress)
 	packed := newBuffer(len(body) / 2)
-	defer packed.releaseAfter(middleware.From(w))
+	defer packed.release()
 	packed.set(compress(packed.empty(), body, coding))
 	w.Header().Set("Content-Encoding", coding)
 	a.write(w, codec.MediaType(), http.StatusOK, packed.bytes)

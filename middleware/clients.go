@@ -30,11 +30,12 @@ func Limit(most int, busy http.HandlerFunc) func(http.Handler) http.Handler {
 	var inFlight atomic.Int64
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			defer inFlight.Add(-1)
 			if inFlight.Add(1) > int64(most) {
+				inFlight.Add(-1) // or many that do not read their refusal would keep the others out
 				busy(w, r)
 				return
 			}
+			defer inFlight.Add(-1)
 			next.ServeHTTP(w, r)
 		})
 	}

@@ -5,13 +5,18 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 )
 
 // resetStream sends a request over HTTP/2 and gives it up: before its answer
@@ -81,4 +86,54 @@ func TestFaultsStreamsThatAreResetLeaveNothing(t *testing.T) {
 	})
 	x.recovers(t)
 	t.Logf("%d requests that were given up: %v", n, x.metrics(t)[`texttax_rejected_total{reason="client-gone"}`])
+}
+
+// TestFaultsAConnectionOfHTTP2ThatTakesNothingEnds asks for much with windows
+// that are wide open, and reads nothing: the connection is full, and so an end of
+// its streams can't be sent either.
+func TestFaultsAConnectionOfHTTP2ThatTakesNothingEnds(t *testing.T) {
+	cert, key, pair := certificate(t, nil)
+	roots := x509.NewCertPool()
+	roots.AddCert(pair.Leaf)
+	plain := client.Transport
+	client.Transport = httpsClient(t, &tls.Config{RootCAs: roots}).Transport
+	defer func() { client.Transport = plain }()
+	x := startTarget(t, "--tls-cert", cert, "--tls-key", key, "--log-level", "error", "--transfer-grace", "500ms", "--transfer-rate", "1GiB")
+	c, err := tls.Dial("tcp", strings.TrimPrefix(x.url, "https://"), &tls.Config{RootCAs: roots, NextProtos: []string{"h2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	const wide, requests = 1<<31 - 1, 50 // of 1.2 MB, more than socket buffers hold
+	var headers bytes.Buffer
+	fields := hpack.NewEncoder(&headers)
+	for _, f := range []hpack.HeaderField{
+		{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "https"}, {Name: ":authority", Value: "x"},
+		{Name: ":path", Value: "/datasets/gbm42"}, {Name: "accept", Value: "application/octet-stream"},
+	} {
+		if err := fields.WriteField(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var sent bytes.Buffer
+	sent.WriteString(http2.ClientPreface)
+	framer := http2.NewFramer(&sent, nil)
+	err = errors.Join(
+		framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: wide}, http2.Setting{ID: http2.SettingHeaderTableSize, Val: 0}),
+		framer.WriteWindowUpdate(0, wide-65535),
+	)
+	for i := range requests {
+		err = errors.Join(err, framer.WriteHeaders(http2.HeadersFrameParam{StreamID: uint32(2*i + 1), BlockFragment: headers.Bytes(), EndStream: true, EndHeaders: true}))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.during(t, 2, func() {
+		if _, err := c.Write(sent.Bytes()); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, "the requests", func() bool { return x.metrics(t)["texttax_requests_in_flight"] > requests/2 })
+		waitFor(t, "their end", func() bool { return x.metrics(t)["texttax_requests_in_flight"] < requests/2 })
+	})
+	x.recovers(t)
 }

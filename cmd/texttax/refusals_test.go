@@ -786,6 +786,33 @@ func TestADeadlineEndsASweepBeforeItsBodyHasCome(t *testing.T) {
 	}
 }
 
+// A body that keeps its pace is cut by the deadline alone, however close that is
+// to what the pace would have allowed.
+func TestADeadlineIsNotTakenForASlowBody(t *testing.T) {
+	s := start(t, "--transfer-grace", "400ms", "--transfer-rate", "1")
+	c := dial(t, s.url)
+	if _, err := io.WriteString(c, "POST /sweep?lengths=6 HTTP/1.1\r\nHost: x\r\nX-Request-Timeout: 0.45\r\nContent-Length: 4000000\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for {
+			if _, err := io.WriteString(c, "12345678"); err != nil {
+				return
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}()
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil || r.StatusCode != 503 || !strings.Contains(string(body), "problem:deadline-passed") {
+		t.Errorf("%d %s, %v", r.StatusCode, body, err)
+	}
+	_ = c.Close()
+}
+
 // Bodies in flight have a budget: one that does not fit waits for another to be
 // done, and nothing is lost of it.
 func TestBodiesWaitForMemory(t *testing.T) {

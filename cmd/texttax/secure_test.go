@@ -384,7 +384,7 @@ func TestOnlySoManyRequestsAreInFlight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := wantProblem(t, reply{r.StatusCode, r.Header, body}, 503, "", -1); !strings.HasSuffix(p.Type, "queue-full") || r.Header.Get("Retry-After") == "" || r.ProtoMajor != 2 {
+	if p := wantProblem(t, reply{r.StatusCode, r.Header, body}, 503, "", -1); !strings.HasSuffix(p.Type, "too-many-in-flight") || r.Header.Get("Retry-After") == "" || r.ProtoMajor != 2 {
 		t.Errorf("%s %v %s", r.Proto, r.Header, body)
 	}
 }

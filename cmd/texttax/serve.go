@@ -34,14 +34,14 @@ type serveCommand struct {
 	BarsMax        int           `default:"10000000" help:"Longest series, in bars."`
 	CombosMax      int           `default:"100000" help:"Most combos of a sweep."`
 	WorkMax        int64         `default:"20000000000" help:"Most work of a sweep, in bars x combos. A combo with windows of more than about 2,000 bars counts for many: half of the terms of its sums."`
-	ConnectionsMax int           `default:"2048" help:"Most connections of an address; further ones wait to be accepted. Also most requests in flight on all addresses together, of which HTTP/2 can have many on a connection; beyond it the answer is 503."`
+	ConnectionsMax int           `default:"2048" help:"Most connections of an address; for further ones those of HTTP that are idle are closed, and where there are none they wait. Also most requests in flight over HTTP, of which HTTP/2 can have many on a connection; beyond it the answer is 503. Health and metrics do not count, and on --admin-listen they have connections of their own."`
 	Slots          int           `default:"0" help:"Goroutines that compute at a time, over all requests; at most one a core, which is what 0 means."`
-	QueueMax       int           `default:"1024" help:"Most requests that wait for a compute slot; beyond it the answer is 503. Sweeps take turns, so that a long one does not keep the short ones waiting."`
+	QueueMax       int           `default:"1024" help:"Most requests that wait for a compute slot, and as many for memory; beyond it the answer is 503. Sweeps take turns, so that a long one does not keep the short ones waiting."`
 	QueueTime      time.Duration `default:"20s" help:"Longest time that a sweep may expect to be kept waiting by others when it comes; beyond it the answer is 503. 0 is no limit."`
 
 	MemoryMax size `default:"0" help:"Memory for the bodies of all requests in flight, at 8 bytes for each of a body, and for sweeps. Beyond it they wait, and then the answer is 503. Unless GOMEMLIMIT is set, the garbage collector aims to stay within this, the datasets that there are, and 40 MiB. 0 means 1GiB, or what one body of --body-max takes if that is more."`
 
-	RequestTimeout time.Duration `default:"1m" help:"Longest time for a sweep, waiting included; beyond it the answer is 503. A client can ask for less in X-Request-Timeout, in seconds. 0 is no limit."`
+	RequestTimeout time.Duration `default:"1m" help:"Longest time for a sweep, from the header of its request on, waiting included; beyond it the answer is 503. A client can ask for less in X-Request-Timeout, in seconds. 0 is no limit."`
 	TransferGrace  time.Duration `default:"20s" help:"Time that a body may take to arrive, and an answer to be read, whatever its length. 0 is no limit."`
 	TransferRate   size          `default:"16KiB" help:"Bytes a second that a body must arrive at, and an answer be read at, beyond the grace; a slower body is answered 408."`
 

@@ -251,32 +251,42 @@ func TestAKilledServerStartsAgainOnItsSocket(t *testing.T) {
 	}
 }
 
-// What is beyond the limit of connections waits, and is served when there is
-// room.
+// A connection that is beyond the limit waits while the others are in use, and
+// is served when there is room.
 func TestOnlySoManyConnectionsAreTaken(t *testing.T) {
 	frames := filepath.Join(t.TempDir(), "frames")
 	s := start(t, "--connections-max", "3", "--frame-listen", "unix:"+frames)
-	version := func(c net.Conn) error {
-		r, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err == nil {
-			_, err = io.Copy(io.Discard, r.Body)
-		}
-		return err
-	}
-	echo := func(c net.Conn) error {
-		_, err := io.ReadFull(c, make([]byte, 12))
+	const (
+		post  = "POST /echo HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 8\r\n\r\n"
+		goOn  = "HTTP/1.1 100 Continue\r\n\r\n"
+		reply = 4 + 8 // bytes
+	)
+	request := frame(t, encoding.OpEcho, []float64{1})
+	take := func(c net.Conn, n int) error {
+		_, err := io.ReadFull(c, make([]byte, n))
 		return err
 	}
 	for _, of := range []struct {
 		network, at string
-		request     []byte
+		begin, end  string // of a request
+		begun       func(net.Conn) error
 		answer      func(net.Conn) error
 	}{
-		{"tcp", strings.TrimPrefix(s.url, "http://"), []byte("GET /version HTTP/1.1\r\nHost: x\r\n\r\n"), version},
-		{"unix", frames, frame(t, encoding.OpEcho, []float64{1}), echo},
+		{"tcp", strings.TrimPrefix(s.url, "http://"), post, "12345678",
+			func(c net.Conn) error { return take(c, len(goOn)) },
+			func(c net.Conn) error {
+				r, err := http.ReadResponse(bufio.NewReader(c), nil)
+				if err == nil {
+					_, err = io.Copy(io.Discard, r.Body)
+				}
+				return err
+			}},
+		{"unix", frames, string(request[:8]), string(request[8:]),
+			func(net.Conn) error { return nil },
+			func(c net.Conn) error { return take(c, reply) }},
 	} {
-		send := func(c net.Conn) {
-			if _, err := c.Write(of.request); err != nil {
+		send := func(c net.Conn, text string) {
+			if _, err := io.WriteString(c, text); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -286,35 +296,131 @@ func TestOnlySoManyConnectionsAreTaken(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = c.Close() })
-			send(c)
+			send(c, of.begin)
 			return c
 		}
 		var taken []net.Conn
 		for range 3 {
 			c := connect()
-			taken = append(taken, c)
-			if err := of.answer(c); err != nil {
-				t.Fatalf("%s: %v", of.network, err)
+			if err := of.begun(c); err != nil {
+				t.Fatal(err)
 			}
+			taken = append(taken, c)
 		}
 		for range 3 { // places come free again and again
 			next := connect()
 			_ = next.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
-			if err := of.answer(next); !errors.Is(err, os.ErrDeadlineExceeded) {
+			if err := take(next, 1); !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("%s: one too many: %v", of.network, err)
 			}
 			_ = next.SetReadDeadline(time.Time{})
-			if send(taken[0]); of.answer(taken[0]) != nil {
-				t.Errorf("%s: who was in is not served", of.network)
+			send(taken[0], of.end)
+			if err := of.answer(taken[0]); err != nil {
+				t.Errorf("%s: who was in: %v", of.network, err)
 			}
 			_ = taken[0].Close()
-			if err := of.answer(next); err != nil {
+			if err := of.begun(next); err != nil {
 				t.Errorf("%s: when there is room: %v", of.network, err)
 			}
 			taken = append(taken[1:], next)
 		}
+		for _, c := range taken {
+			send(c, of.end)
+			if err := of.answer(c); err != nil {
+				t.Errorf("%s: in the end: %v", of.network, err)
+			}
+		}
 	}
-	if log := s.log.String(); strings.Count(log, "further ones wait") != 1 {
+	if log := s.log.String(); strings.Count(log, "further ones wait") != 2 {
 		t.Errorf("the log says\n%s", log)
+	}
+}
+
+// The connection that has been idle for longest makes room first.
+func TestTheLongestIdleConnectionIsEvicted(t *testing.T) {
+	s := &httpServer{idle: map[net.Conn]time.Time{}}
+	closed := func(c net.Conn) bool {
+		_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
+		_, err := c.Read(make([]byte, 1))
+		return errors.Is(err, io.EOF)
+	}
+	var peers []net.Conn
+	for i := range 5 {
+		conn, peer := net.Pipe()
+		peers = append(peers, peer)
+		s.note(conn, http.StateIdle)
+		s.idle[conn] = s.idle[conn].Add(time.Duration((i*3+1)%5) * time.Hour) // the order is 3 0 2 4 1
+		if i == 2 {
+			s.note(conn, http.StateActive)
+		}
+	}
+	for i, order := range []int{3, 0, 4, 1} {
+		s.evict()
+		for j, other := range []int{3, 0, 4, 1, 2} {
+			if closed(peers[other]) != (j <= i) {
+				t.Errorf("when %d is to be evicted, %d is closed: %v", order, other, j > i)
+			}
+		}
+	}
+	s.evict() // none is left to be
+	if closed(peers[2]) {
+		t.Error("one that is in use is evicted")
+	}
+}
+
+// An idle connection makes room for a new one; and a server that is full stops
+// as any other.
+func TestIdleConnectionsMakeRoom(t *testing.T) {
+	s := start(t, "--connections-max", "3")
+	use := func(c net.Conn) error {
+		if _, err := io.WriteString(c, "GET /version HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			return err
+		}
+		r, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err == nil {
+			_, err = io.Copy(io.Discard, r.Body)
+		}
+		return err
+	}
+	var conns []*net.TCPConn
+	for range 5 {
+		c := dial(t, s.url)
+		if err := use(c); err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, c)
+	}
+	var left []*net.TCPConn
+	for _, c := range conns {
+		if use(c) == nil {
+			left = append(left, c)
+		}
+	}
+	if len(left) != 3 || left[2] != conns[4] {
+		t.Errorf("%d of 5 connections are left", len(left))
+	}
+	if err := s.stop(); err != nil {
+		t.Error(err)
+	}
+	for _, c := range left {
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("an idle connection ends with %v", err)
+		}
+	}
+	// Full of requests that go on, with one more at the door.
+	s = start(t, "--connections-max", "2")
+	held := []*heldRequest{hold(t, s.url), hold(t, s.url)}
+	waiting := dial(t, s.url)
+	waitFor(t, "the third to wait", func() bool { return strings.Contains(s.log.String(), "further ones wait") })
+	stopped := make(chan error)
+	go func() { stopped <- s.stop() }()
+	if _, err := waiting.Read(make([]byte, 1)); err == nil {
+		t.Error("the third got an answer")
+	}
+	for _, h := range held {
+		h.finish(t)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
 	}
 }

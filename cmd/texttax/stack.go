@@ -28,7 +28,8 @@ type stack struct {
 }
 
 // newStack joins the packages to a service: the middleware around the routes,
-// and the metrics of both. At most so many requests are in flight.
+// and the metrics of both. At most so many requests are in flight, besides those
+// for the operations.
 func newStack(config handlers.Config, guards *guards, requests int, separateAdmin bool) *stack {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -49,7 +50,6 @@ func newStack(config handlers.Config, guards *guards, requests int, separateAdmi
 			middleware.Recover(config.Log, api.Fail),
 			middleware.CloseWhile(func() bool { return config.Ready != nil && !config.Ready() }),
 			middleware.CloseAfterChunks,
-			middleware.Limit(requests, api.Busy),
 		)
 		if origins := guards.flags.CORSOrigin; len(origins) > 0 {
 			r.Use(cors.New(cors.Options{
@@ -76,7 +76,12 @@ func newStack(config handlers.Config, guards *guards, requests int, separateAdmi
 	})
 
 	public := newRouter()
-	api.Routes(public)
+	// The operations are beside the limit, so that a service that has much to do
+	// is not taken for one that is ill.
+	public.Group(func(r chi.Router) {
+		r.Use(middleware.Limit(requests, api.Busy))
+		api.Routes(r)
+	})
 	s := &stack{public: public, registry: registry, metrics: metrics}
 	s.frames = func(connections int, t handlers.FrameTimeouts) *handlers.FrameServer {
 		return api.NewFrameServer(metrics, connections, t)
