@@ -339,10 +339,10 @@ func TestOnlySoManyConnectionsAreTaken(t *testing.T) {
 // The connection that has been idle for longest makes room first.
 func TestTheLongestIdleConnectionIsEvicted(t *testing.T) {
 	s := &httpServer{idle: map[net.Conn]time.Time{}}
-	closed := func(c net.Conn) bool {
+	open := func(c net.Conn) bool {
 		_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
 		_, err := c.Read(make([]byte, 1))
-		return errors.Is(err, io.EOF)
+		return errors.Is(err, os.ErrDeadlineExceeded)
 	}
 	var peers []net.Conn
 	for i := range 5 {
@@ -354,17 +354,19 @@ func TestTheLongestIdleConnectionIsEvicted(t *testing.T) {
 			s.note(conn, http.StateActive)
 		}
 	}
-	for i, order := range []int{3, 0, 4, 1} {
+	order := []int{3, 0, 4, 1}
+	for i, longest := range order {
 		s.evict()
-		for j, other := range []int{3, 0, 4, 1, 2} {
-			if closed(peers[other]) != (j <= i) {
-				t.Errorf("when %d is to be evicted, %d is closed: %v", order, other, j > i)
+		waitFor(t, "the end of the connection", func() bool { return !open(peers[longest]) })
+		for _, other := range append(order[i+1:], 2) {
+			if !open(peers[other]) {
+				t.Errorf("%d is closed with %d", other, longest)
 			}
 		}
 	}
-	s.evict() // none is left to be
-	if closed(peers[2]) {
-		t.Error("one that is in use is evicted")
+	s.evict() // none is left to be, but one that is in use
+	if !open(peers[2]) {
+		t.Error("one that is in use is closed")
 	}
 }
 
