@@ -176,7 +176,6 @@ func (a *API) Routes(r chi.Router) {
 	get(r, "/openapi.yaml", a.prompt(serveOpenAPI))
 	get(r, "/version", a.version)
 	get(r, "/", a.route(a.home))
-	a.refusals(r)
 }
 
 // Operations adds the routes that operators need to r: health, readiness, the
@@ -186,7 +185,6 @@ func (a *API) Operations(r chi.Router, metrics http.Handler) {
 	get(r, "/readyz", a.prompt(a.readyz))
 	get(r, "/metrics", a.Allow(ScopeMetrics, a.prompt(metrics.ServeHTTP)))
 	get(r, "/live", a.prompt(serveLive))
-	a.refusals(r)
 }
 
 func get(r chi.Router, pattern string, h http.HandlerFunc) {
@@ -194,8 +192,9 @@ func get(r chi.Router, pattern string, h http.HandlerFunc) {
 	r.Head(pattern, bodiless(h))
 }
 
-// refusals makes r refuse unknown paths and methods with problems.
-func (a *API) refusals(r chi.Router) {
+// Refusals makes r, a router of no other, refuse unknown paths and methods with
+// problems.
+func (a *API) Refusals(r chi.Router) {
 	nothing := func(w http.ResponseWriter, q *http.Request) {
 		a.fail(w, q, refuse(notFound, "the paths are described in /openapi.yaml"))
 	}

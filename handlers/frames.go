@@ -64,24 +64,11 @@ func (s *FrameServer) Serve(l net.Listener) error {
 	s.mu.Unlock()
 	var warned time.Time
 	for pause := time.Duration(0); ; {
-		select {
-		case s.places <- struct{}{}:
-		default:
-			if time.Since(warned) > time.Minute {
-				warned = time.Now()
-				s.api.config.Log.Warn("frames: there are as many connections as there may be: further ones wait", "address", l.Addr().String(), "connections", cap(s.places))
-			}
-			s.places <- struct{}{}
-		}
 		conn, err := l.Accept()
-		if err != nil {
-			<-s.places
-		}
 		switch {
 		case s.draining.Load():
 			if err == nil {
 				_ = conn.Close()
-				<-s.places
 			}
 			return http.ErrServerClosed
 		case errors.Is(err, net.ErrClosed):
@@ -95,6 +82,15 @@ func (s *FrameServer) Serve(l net.Listener) error {
 			continue
 		}
 		pause = 0
+		select {
+		case s.places <- struct{}{}:
+		default:
+			if time.Since(warned) > time.Minute {
+				warned = time.Now()
+				s.api.config.Log.Warn("frames: there are as many connections as there may be: further ones wait", "address", l.Addr().String(), "connections", cap(s.places))
+			}
+			s.places <- struct{}{} // Shutdown ends connections too
+		}
 		c := s.take(conn, l)
 		if c == nil {
 			<-s.places

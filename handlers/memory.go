@@ -13,9 +13,9 @@ import (
 // memory bounds what the bodies of all requests in flight take, together with
 // what is made of them: numbers, an answer, and the working memory of a sweep.
 // Who waits for some of it gets it in order, but that small requests pass a large
-// one that does not fit yet: it waits until enough is free at a time, and that
-// can take longer than the small ones need it for. They do so for a half of its
-// patience, so that many of them do not keep it out.
+// one that does not fit yet: until enough is free for it, they would be done. They
+// may do so while it has waited for less than half of the patience, so that many
+// of them do not keep it out.
 type memory struct {
 	max      int64
 	limit    int           // most requests that may wait
@@ -169,7 +169,7 @@ func (r *reservation) growForSweep(ctx context.Context, work int64, ex *middlewa
 func (r *reservation) add(ctx context.Context, want int64, wait bool, ex *middleware.Exchange) error {
 	m := r.memory
 	if r.bytes+want > m.max { // or it would wait in vain, and all others behind it
-		return refuse(memoryFull, fmt.Sprintf("the answer would take %d bytes, and the memory for all requests is %d; octets take none", want, m.max))
+		return refuse(notAcceptable, fmt.Sprintf("the answer can take %d bytes in this format, and the memory for all requests is %d; application/octet-stream takes none", want, m.max))
 	}
 	small := r.bytes+want <= m.max/smallShare
 	if !m.take(want, small) {

@@ -102,6 +102,7 @@ func describedRouter(api *API, limits Limits) chi.Router {
 		middleware.BodyLimit(limits.BodyBytes, api.TooLarge))
 	api.Routes(r)
 	api.Operations(r, http.NotFoundHandler())
+	api.Refusals(r)
 	return r
 }
 
@@ -596,13 +597,13 @@ func TestProblemsAreAsTheOpenAPIDocumentSays(t *testing.T) {
 		check(t, p, answer)
 	})
 
-	t.Run(string(overloaded), func(t *testing.T) {
+	t.Run(string(tooManyInFlight), func(t *testing.T) {
 		r := chi.NewRouter()
 		r.Use(middleware.Track(), middleware.Limit(0, api.Busy))
 		api.Routes(r)
 		busy := httptest.NewServer(r)
 		defer busy.Close()
-		p := provocation{reason: overloaded, request: request(t, "POST", busy.URL+"/sweep", "")}
+		p := provocation{reason: tooManyInFlight, request: request(t, "POST", busy.URL+"/sweep", "")}
 		answer, err := http.DefaultClient.Do(p.request)
 		if err != nil {
 			t.Fatal(err)

@@ -40,7 +40,7 @@ const (
 	tooMany           reason = "too-many-requests"
 	queueFull         reason = "queue-full"
 	memoryFull        reason = "memory-full"
-	overloaded        reason = "too-many-in-flight"
+	tooManyInFlight   reason = "too-many-in-flight"
 	deadlinePassed    reason = "deadline-passed"
 	clientGone        reason = "client-gone"
 	internal          reason = "internal-error"
@@ -74,7 +74,7 @@ var reasons = map[reason]struct {
 	tooMany:           {http.StatusTooManyRequests, "The client sends too many requests"},
 	queueFull:         {http.StatusServiceUnavailable, "The service is busy"},
 	memoryFull:        {http.StatusServiceUnavailable, "The service is busy"},
-	overloaded:        {http.StatusServiceUnavailable, "The service is busy"},
+	tooManyInFlight:   {http.StatusServiceUnavailable, "The service is busy"},
 	deadlinePassed:    {http.StatusServiceUnavailable, "The deadline has passed"},
 	clientGone:        {middleware.StatusClientGone, "The client went away"},
 	internal:          {http.StatusInternalServerError, "The service failed"},
@@ -276,7 +276,7 @@ func (a *API) TooMany(w http.ResponseWriter, r *http.Request) {
 
 // Busy answers when there are more requests in flight than there may be.
 func (a *API) Busy(w http.ResponseWriter, r *http.Request) {
-	a.fail(w, r, &refusal{reason: overloaded, index: -1, retryAfter: 1, detail: "too many requests are in flight; try again later"})
+	a.fail(w, r, &refusal{reason: tooManyInFlight, index: -1, retryAfter: 1, detail: "too many requests are in flight; try again later"})
 }
 
 // Scopes are what tokens can open: sweeps and echoes with reading datasets,

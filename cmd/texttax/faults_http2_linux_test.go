@@ -137,3 +137,34 @@ func TestFaultsAConnectionOfHTTP2ThatTakesNothingEnds(t *testing.T) {
 	})
 	x.recovers(t)
 }
+
+// TestFaultsMoreClientsThanConnectionsAreAllServed has clients of HTTP/1 and
+// HTTP/2 that keep their connections, of which there may be fewer than clients.
+// None waits between two requests for as long as would make it idle.
+func TestFaultsMoreClientsThanConnectionsAreAllServed(t *testing.T) {
+	cert, key, pair := certificate(t, nil)
+	roots := x509.NewCertPool()
+	roots.AddCert(pair.Leaf)
+	plain := client.Transport
+	client.Transport = httpsClient(t, &tls.Config{RootCAs: roots}).Transport
+	defer func() { client.Transport = plain }()
+	x := startTarget(t, "--tls-cert", cert, "--tls-key", key, "--log-level", "error", "--connections-max", "8")
+	good := smallGood(t, "")
+	var all sync.WaitGroup
+	for w := range 32 {
+		all.Go(func() {
+			rng := rand.New(rand.NewPCG(11, uint64(w)))
+			transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: w%2 == 0}
+			defer transport.CloseIdleConnections()
+			by := &http.Client{Transport: transport}
+			for range times(t, 10, 300) {
+				if err := good[rng.IntN(len(good))].ask(x.url, by); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(time.Duration(rng.IntN(3)*rng.IntN(50)) * time.Millisecond)
+			}
+		})
+	}
+	all.Wait()
+	x.recovers(t)
+}

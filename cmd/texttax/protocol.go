@@ -3,11 +3,15 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"texttax/middleware"
 )
 
 // protocol is what is served on a listener: HTTP or frames.
@@ -17,14 +21,12 @@ type protocol interface {
 	Close() error
 }
 
-// What HTTP/2 may take of one connection: requests in flight, bytes of their
-// bodies that have come and are not read, in all and of one request, so that one
-// that waits does not stop the others, and of a frame.
+// What a connection of HTTP/2 may take.
 const (
-	maxStreams       = 100
-	maxUnread        = 512 << 10
-	maxUnreadRequest = 128 << 10
-	maxFrame         = 16 << 10
+	maxStreams       = 100       // requests in flight
+	maxUnread        = 512 << 10 // bytes of all bodies that have come and are not read
+	maxUnreadRequest = 128 << 10 // of one body, so that it does not stop the others
+	maxFrame         = 16 << 10  // bytes of a frame, for which there is memory once it is announced
 )
 
 // maxHeaderBytes bounds a request's header. Ours are short.
@@ -36,17 +38,23 @@ type httpServer struct {
 	guards *guards
 	log    *slog.Logger
 	places chan struct{} // one taken for each connection
+	short  atomic.Bool   // somebody waits for a place, and nobody has been asked to leave yet
 
-	mu    sync.Mutex
-	idle  map[net.Conn]time.Time // since when
-	short bool                   // somebody waits for a place
+	mu      sync.Mutex
+	idle    map[net.Conn]time.Time // from when on it may be evicted
+	evicted net.Conn               // the last one, until it has ended
 }
+
+// A connection that does nothing may be evicted after a while. A client may be
+// sending its next request just then, and has to send it again; the longer it has
+// sent none, the less likely that is.
+const idleBefore = time.Second
 
 func (c *serveCommand) httpServer(h http.Handler, log *slog.Logger, guards *guards) protocol {
 	s := &httpServer{guards: guards, log: log, places: make(chan struct{}, c.ConnectionsMax), idle: map[net.Conn]time.Time{}}
 	s.Server = &http.Server{
 		TLSConfig:         guards.tls.Clone(), // each server adds to its own
-		Handler:           h,
+		Handler:           middleware.CloseWhile(s.handOver)(h),
 		ReadHeaderTimeout: c.HeaderTimeout,
 		IdleTimeout:       c.IdleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
@@ -59,7 +67,7 @@ func (c *serveCommand) httpServer(h http.Handler, log *slog.Logger, guards *guar
 		// Or OPTIONS * would be answered past the middleware.
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-		ConnState:                    s.note,
+		ConnState:                    s.track,
 	}
 	return s
 }
@@ -73,50 +81,60 @@ func (s *httpServer) Serve(l net.Listener) error {
 	return s.ServeTLS(bounded, "", "")
 }
 
-// note keeps account of the connections. net/http tells it of each that ends,
+// track keeps account of the connections. net/http tells it of each that ends,
 // once.
-func (s *httpServer) note(conn net.Conn, state http.ConnState) {
+func (s *httpServer) track(conn net.Conn, state http.ConnState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch delete(s.idle, conn); state {
-	case http.StateIdle:
-		s.idle[conn] = time.Now()
-		if s.short {
-			s.evict()
-		}
+	switch state {
+	case http.StateNew, http.StateIdle:
+		s.idle[conn] = time.Now().Add(idleBefore)
+	case http.StateActive:
+		delete(s.idle, conn)
 	case http.StateClosed, http.StateHijacked:
+		delete(s.idle, conn)
+		if conn == s.evicted {
+			s.evicted = nil
+		}
 		<-s.places
 	}
 }
 
-// evict closes the connection that has been idle for longest, if any is.
-func (s *httpServer) evict() {
-	var longest net.Conn
-	for conn, since := range s.idle {
-		if longest == nil || since.Before(s.idle[longest]) {
-			longest = conn
-		}
-	}
-	if longest != nil {
-		delete(s.idle, longest)
-		go longest.Close() // of TLS it says good-bye, for which there may be no room
-	}
-}
+// handOver tells, once for each time that somebody waits for a place, that a
+// connection in use is to end with its answer.
+func (s *httpServer) handOver() bool { return s.short.Load() && s.short.CompareAndSwap(true, false) }
 
-// shortOfPlaces says whether somebody waits for a place.
-func (s *httpServer) shortOfPlaces(short bool) {
+// evict closes the connection that has been idle for longest, if there is one,
+// and the last one has ended that was closed so.
+func (s *httpServer) evict(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.short = short; short {
-		s.evict()
+	if s.evicted != nil {
+		return
 	}
+	for conn, from := range s.idle {
+		if from.Before(now) && (s.evicted == nil || from.Before(s.idle[s.evicted])) {
+			s.evicted = conn
+		}
+	}
+	if s.evicted == nil {
+		return
+	}
+	delete(s.idle, s.evicted)
+	conn := s.evicted
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn() // to take leave of the client could block
+	}
+	_ = conn.Close()
 }
 
-// boundedListener leaves connections in the backlog while its server has no
-// place for them, and none is idle that could make room. The connections are the
-// listener's own, and it is the server that tells when one ends: net/http closes
-// half of those that can do it, and a wrapper would have to be able to do the
-// same.
+// boundedListener takes one connection more than its server has places for, and
+// gives it to the server when there is one: others wait in the backlog. Idle
+// connections make room, or the next one that is answered.
+//
+// The connections are the listener's own, and it is the server that tells when
+// one ends: net/http closes half of those that can do it, and a wrapper would
+// have to be able to do the same.
 type boundedListener struct {
 	net.Listener
 	server *httpServer
@@ -125,8 +143,6 @@ type boundedListener struct {
 	closed chan struct{}
 }
 
-// Accept takes a connection first and then looks for a place: only then does
-// somebody wait for one.
 func (l *boundedListener) Accept() (net.Conn, error) {
 	s := l.server
 	conn, err := l.Listener.Accept()
@@ -142,14 +158,20 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		l.warned = time.Now()
 		s.log.Warn("there are as many connections as there may be: idle ones are closed, and further ones wait", "address", l.Addr().String(), "connections", cap(s.places))
 	}
-	s.shortOfPlaces(true)
-	defer s.shortOfPlaces(false)
-	select {
-	case s.places <- struct{}{}:
-		return conn, nil
-	case <-l.closed: // or Shutdown would wait for Accept, and Accept for a connection to end
-		_ = conn.Close()
-		return nil, net.ErrClosed
+	s.short.Store(true)
+	defer s.short.Store(false)
+	again := time.NewTicker(idleBefore / 20)
+	defer again.Stop()
+	for {
+		s.evict(time.Now())
+		select {
+		case s.places <- struct{}{}:
+			return conn, nil
+		case <-l.closed: // or Shutdown would wait for Accept, and Accept for a connection to end
+			_ = conn.Close()
+			return nil, net.ErrClosed
+		case <-again.C:
+		}
 	}
 }
 

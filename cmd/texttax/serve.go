@@ -34,7 +34,7 @@ type serveCommand struct {
 	BarsMax        int           `default:"10000000" help:"Longest series, in bars."`
 	CombosMax      int           `default:"100000" help:"Most combos of a sweep."`
 	WorkMax        int64         `default:"20000000000" help:"Most work of a sweep, in bars x combos. A combo with windows of more than about 2,000 bars counts for many: half of the terms of its sums."`
-	ConnectionsMax int           `default:"2048" help:"Most connections of an address; for further ones those of HTTP that are idle are closed, and where there are none they wait. Also most requests in flight over HTTP, of which HTTP/2 can have many on a connection; beyond it the answer is 503. Health and metrics do not count, and on --admin-listen they have connections of their own."`
+	ConnectionsMax int           `default:"2048" help:"Most connections of an address. For further ones those of HTTP that have been idle for longest are closed, or end with their next answer; of frames they wait. Also most HTTP requests in flight, of which HTTP/2 can have many on a connection; beyond it the answer is 503. Health and metrics do not count among these, and on --admin-listen they have connections of their own."`
 	Slots          int           `default:"0" help:"Goroutines that compute at a time, over all requests; at most one a core, which is what 0 means."`
 	QueueMax       int           `default:"1024" help:"Most requests that wait for a compute slot, and as many for memory; beyond it the answer is 503. Sweeps take turns, so that a long one does not keep the short ones waiting."`
 	QueueTime      time.Duration `default:"20s" help:"Longest time that a sweep may expect to be kept waiting by others when it comes; beyond it the answer is 503. 0 is no limit."`

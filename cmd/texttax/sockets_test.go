@@ -12,11 +12,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"texttax/encoding"
@@ -336,38 +338,53 @@ func TestOnlySoManyConnectionsAreTaken(t *testing.T) {
 	}
 }
 
-// The connection that has been idle for longest makes room first.
+// The connection that has been idle for longest makes room first, and one after
+// the other does.
 func TestTheLongestIdleConnectionIsEvicted(t *testing.T) {
-	s := &httpServer{idle: map[net.Conn]time.Time{}}
-	open := func(c net.Conn) bool {
-		_ = c.SetReadDeadline(time.Now().Add(time.Millisecond))
-		_, err := c.Read(make([]byte, 1))
-		return errors.Is(err, os.ErrDeadlineExceeded)
-	}
-	var peers []net.Conn
-	for i := range 5 {
-		conn, peer := net.Pipe()
-		peers = append(peers, peer)
-		s.note(conn, http.StateIdle)
-		s.idle[conn] = s.idle[conn].Add(time.Duration((i*3+1)%5) * time.Hour) // the order is 3 0 2 4 1
-		if i == 2 {
-			s.note(conn, http.StateActive)
+	synctest.Test(t, func(t *testing.T) {
+		s := &httpServer{idle: map[net.Conn]time.Time{}, places: make(chan struct{}, 5)}
+		conns, ended := make([]net.Conn, 5), make([]bool, 5)
+		for i := range conns {
+			conn, peer := net.Pipe()
+			conns[i] = conn
+			go func() {
+				_, _ = peer.Read(make([]byte, 1))
+				ended[i] = true
+			}()
+			s.places <- struct{}{}
+			s.track(conn, http.StateNew)
+			s.track(conn, http.StateActive)
 		}
-	}
-	order := []int{3, 0, 4, 1}
-	for i, longest := range order {
-		s.evict()
-		waitFor(t, "the end of the connection", func() bool { return !open(peers[longest]) })
-		for _, other := range append(order[i+1:], 2) {
-			if !open(peers[other]) {
-				t.Errorf("%d is closed with %d", other, longest)
+		evict := func(want ...bool) {
+			t.Helper()
+			s.evict(time.Now())
+			synctest.Wait()
+			if !slices.Equal(ended, want) {
+				t.Errorf("ended are %v, not %v", ended, want)
 			}
 		}
-	}
-	s.evict() // none is left to be, but one that is in use
-	if !open(peers[2]) {
-		t.Error("one that is in use is closed")
-	}
+		for _, i := range []int{2, 0, 4, 1} {
+			time.Sleep(time.Millisecond)
+			s.track(conns[i], http.StateIdle)
+		}
+		s.track(conns[0], http.StateActive)
+		evict(false, false, false, false, false) // none has been idle for long enough
+		time.Sleep(idleBefore + time.Millisecond)
+		evict(false, false, true, false, false)
+		evict(false, false, true, false, false) // the server has yet to see it
+		s.track(conns[2], http.StateClosed)
+		evict(false, false, true, false, true)
+		s.track(conns[4], http.StateClosed)
+		evict(false, true, true, false, true)
+		s.track(conns[1], http.StateClosed)
+		evict(false, true, true, false, true) // the others are in use
+		if len(s.places) != 2 {
+			t.Errorf("%d places are taken", len(s.places))
+		}
+		s.track(conns[0], http.StateClosed)
+		s.track(conns[3], http.StateClosed)
+		_, _ = conns[0].Close(), conns[3].Close()
+	})
 }
 
 // An idle connection makes room for a new one; and a server that is full stops

@@ -27,6 +27,10 @@ type stack struct {
 	metrics  *middleware.Metrics
 }
 
+// maxScrapes is how many read the metrics at a time. There are more than one or
+// two only by mistake, or malice.
+const maxScrapes = 10
+
 // newStack joins the packages to a service: the middleware around the routes,
 // and the metrics of both. At most so many requests are in flight, besides those
 // for the operations.
@@ -60,26 +64,29 @@ func newStack(config handlers.Config, guards *guards, requests int, separateAdmi
 				MaxAge:         600,
 			}).Handler)
 		}
-		if most := guards.flags.ClientRate; most > 0 {
-			r.Use(httprate.LimitBy(most, time.Second, func(r *http.Request) (string, error) { return middleware.Client(r), nil }, httprate.WithLimitHandler(api.TooMany)))
-		}
-		if most := guards.flags.ClientConcurrency; most > 0 {
-			r.Use(middleware.ClientLimit(most, api.TooMany))
-		}
 		r.Use(middleware.BodyLimit(api.Limits().BodyBytes, api.TooLarge))
+		api.Refusals(r)
 		return r
 	}
 	exposition := promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		// No OpenMetrics: by its rules the Go collector's gauge and counter of
 		// allocated bytes are of one name.
 		ErrorLog: slog.NewLogLogger(config.Log.Handler(), slog.LevelError),
+		// Each takes memory for all series at a time.
+		MaxRequestsInFlight: maxScrapes,
 	})
 
 	public := newRouter()
-	// The operations are beside the limit, so that a service that has much to do
-	// is not taken for one that is ill.
+	// Health and metrics are beside these limits: a service that has much to do is
+	// not ill, and that is when somebody looks.
 	public.Group(func(r chi.Router) {
 		r.Use(middleware.Limit(requests, api.Busy))
+		if most := guards.flags.ClientRate; most > 0 {
+			r.Use(httprate.LimitBy(most, time.Second, func(r *http.Request) (string, error) { return middleware.Client(r), nil }, httprate.WithLimitHandler(api.TooMany)))
+		}
+		if most := guards.flags.ClientConcurrency; most > 0 {
+			r.Use(middleware.ClientLimit(most, api.TooMany))
+		}
 		api.Routes(r)
 	})
 	s := &stack{public: public, registry: registry, metrics: metrics}
