@@ -140,6 +140,9 @@ func decodeSeries(t *table, req *Request) error {
 	}
 	// Numbers of 8 bytes are decompressed to where they will be, with what pads
 	// them; there is no second copy of a long series.
+	if err := req.limits.take(rows, bytesPrice); err != nil {
+		return err
+	}
 	series := grow(&req.series, rows+padding/8)[:rows]
 	err = t.each(func(b *batch, before int) error {
 		scratch := &f.values
@@ -180,6 +183,9 @@ func decodeCombos(t *table, req *Request) error {
 	}
 	f := newInflater()
 	defer f.release()
+	if err := req.limits.take(rows, bytesParams); err != nil {
+		return err
+	}
 	params := grow(&req.params, rows)
 	err = t.each(func(b *batch, before int) error {
 		// Columns are read one after the other, but the fault to tell of is

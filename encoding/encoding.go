@@ -80,10 +80,22 @@ type Request struct {
 	lengths []int64
 }
 
-// Limits bound what a request may hold. Zero means no limit.
+// Limits bound what a request may hold, and take. Zero means no limit.
 type Limits struct {
 	Bars   int // elements of Close
 	Combos int // elements of Params, and of Lengths
+	// Take, if not nil, is asked before a decode takes memory of more than eight
+	// times the bytes of the body that it has seen so far. Its error ends the
+	// decode.
+	Take func(bytes int64) error
+}
+
+// take asks for memory of n elements of size bytes.
+func (l *Limits) take(n, size int) error {
+	if l.Take == nil || n == 0 {
+		return nil
+	}
+	return l.Take(int64(n) * int64(size))
 }
 
 // maxRetained is the largest scratch, in elements, that a Request keeps over

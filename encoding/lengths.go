@@ -16,40 +16,68 @@ import (
 // An *Error names the element at fault. More than limit lengths in all are an
 // error before they are made; a limit of 0 means none.
 func ParseLengths(text string, limit int) ([]int64, error) {
-	var lengths []int64
-	for i, element := range strings.Split(text, ",") {
+	n, err := CountLengths(text, limit)
+	if err != nil {
+		return nil, err
+	}
+	lengths := make([]int64, 0, n)
+	err = eachRange(text, func(_ int, start, stop, count int64) error {
+		for k := range count {
+			lengths = append(lengths, spaced(start, stop, count, k))
+		}
+		return nil
+	})
+	return lengths, err
+}
+
+// CountLengths returns how many lengths ParseLengths would, or its error.
+func CountLengths(text string, limit int) (int, error) {
+	n := 0
+	err := eachRange(text, func(i int, _, _, count int64) error {
+		if limit > 0 && count > int64(limit-n) {
+			return &Error{Kind: OverLimit, Field: "lengths", Index: i, Detail: "more combos than the limit of " + strconv.Itoa(limit)}
+		}
+		n += int(count)
+		return nil
+	})
+	return n, err
+}
+
+// eachRange calls use with the elements of the text, of which a length is a range
+// of one.
+func eachRange(text string, use func(i int, start, stop, count int64) error) error {
+	i := 0
+	for element := range strings.SplitSeq(text, ",") {
 		parts := strings.Split(element, ":")
 		if len(parts) != 1 && len(parts) != 3 {
-			return nil, malformedAt("lengths", i, "must be a length, or a range start:stop:count such as 6:200:80, not %s", strconv.Quote(truncate(element)))
+			return malformedAt("lengths", i, "must be a length, or a range start:stop:count such as 6:200:80, not %s", strconv.Quote(truncate(element)))
 		}
 		var values [3]int64
 		for j, part := range parts {
 			v, err := strconv.ParseInt(part, 10, 64)
 			if err != nil || part[0] == '+' {
-				return nil, malformedAt("lengths", i, "%s is no whole number below 2^63", strconv.Quote(truncate(part)))
+				return malformedAt("lengths", i, "%s is no whole number below 2^63", strconv.Quote(truncate(part)))
 			}
 			values[j] = v
 		}
 		count := int64(1)
 		if len(parts) == 3 {
 			if count = values[2]; count < 1 {
-				return nil, invalidAt("lengths", i, "the count of a range must be at least 1, not %d", count)
+				return invalidAt("lengths", i, "the count of a range must be at least 1, not %d", count)
 			}
 			if values[1] < values[0] {
-				return nil, invalidAt("lengths", i, "the range stops at %d, below its start %d", values[1], values[0])
+				return invalidAt("lengths", i, "the range stops at %d, below its start %d", values[1], values[0])
 			}
 		}
 		if values[0] < kernel.MinLength {
-			return nil, invalidAt("lengths", i, "must be at least %d, not %d", kernel.MinLength, values[0])
+			return invalidAt("lengths", i, "must be at least %d, not %d", kernel.MinLength, values[0])
 		}
-		if limit > 0 && count > int64(limit-len(lengths)) {
-			return nil, &Error{Kind: OverLimit, Field: "lengths", Index: i, Detail: "more combos than the limit of " + strconv.Itoa(limit)}
+		if err := use(i, values[0], values[1], count); err != nil {
+			return err
 		}
-		for k := range count {
-			lengths = append(lengths, spaced(values[0], values[1], count, k))
-		}
+		i++
 	}
-	return lengths, nil
+	return nil
 }
 
 // ParseFee reads the text form of a fee: a number as JSON has it.

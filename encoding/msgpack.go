@@ -136,6 +136,9 @@ func (r *msgpackReader) series(req *Request) error {
 		if err := req.checkBars(int(h.bits)); err != nil {
 			return err
 		}
+		if err := req.limits.take(int(h.bits), bytesPrice); err != nil {
+			return err
+		}
 		req.Close = grow(&req.series, int(h.bits))
 		rest := r.rest()
 		used := decodeMsgpackFloats(req.Close, rest, func(i int, detail string) { req.invalidPrice(i, detail) })

@@ -88,7 +88,8 @@ func (a *API) bodyError(err error, wire *wireReader, r *http.Request, decoding b
 	switch {
 	case errors.As(err, &refused):
 		return refused
-	case errors.Is(wire.failure, os.ErrDeadlineExceeded):
+	// In the trailer of a body in chunks net/http has other words for it.
+	case errors.Is(wire.failure, os.ErrDeadlineExceeded), wire.failure != nil && wire.pace.passed():
 		if wire.pace.ended() { // the context tells no cause: net/http has ended it too
 			return tooLate()
 		}

@@ -86,16 +86,16 @@ func (b *buffer) read(in io.Reader, length, limit int64, offset int, room func(n
 		return err
 	}
 	b.reserve(offset+int(first), 0)
-	used := offset
+	used, end := offset, offset+int(first) // the memory may be larger, but nobody has been asked for that
 	for {
-		if used == len(b.memory) {
-			next := max(used+1, min(2*used, offset+int(most)))
-			if err := room(next - offset); err != nil {
+		if used == end {
+			end = max(used+1, min(2*used, offset+int(most)))
+			if err := room(end - offset); err != nil {
 				return err
 			}
-			b.reserve(next, used)
+			b.reserve(end, used)
 		}
-		n, err := in.Read(b.memory[used:])
+		n, err := in.Read(b.memory[used:end])
 		used += n
 		if int64(used-offset) > limit {
 			return errOverLimit

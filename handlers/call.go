@@ -22,11 +22,28 @@ type call struct {
 	combos  []kernel.Params
 
 	reserved reservation
+	ctx      context.Context // in which more memory is waited for
+	exchange *middleware.Exchange
+	take     func(bytes int64) error // takes more of it
 
 	answer encoding.Codec
 }
 
-var calls = sync.Pool{New: func() any { return new(call) }}
+var calls = sync.Pool{New: func() any {
+	c := new(call)
+	c.take = func(bytes int64) error { return c.reserved.add(c.ctx, bytes, true, c.exchange) }
+	return c
+}}
+
+// newCall returns a call for an exchange that ends with ctx. It must be
+// released.
+func (a *API) newCall(ctx context.Context, ex *middleware.Exchange) *call {
+	c := calls.Get().(*call)
+	c.ctx, c.exchange, c.reserved.memory = ctx, ex, a.memory
+	limits := a.config.Limits
+	c.request.Reset(encoding.Limits{Bars: limits.Bars, Combos: limits.Combos, Take: c.take})
+	return c
+}
 
 // maxRetainedCombos is the largest answer whose memory a pooled call keeps.
 const maxRetainedCombos = 1 << 16
@@ -37,7 +54,7 @@ func (c *call) release() {
 	c.in.release()
 	c.out.release()
 	c.reserved.release()
-	c.in, c.out, c.answer, c.wire = nil, nil, nil, wireReader{}
+	c.in, c.out, c.answer, c.wire, c.ctx, c.exchange = nil, nil, nil, wireReader{}, nil, nil
 	if cap(c.combos) > maxRetainedCombos || cap(c.results.PnL) > maxRetainedCombos {
 		c.combos, c.results = nil, kernel.Results{}
 	}
@@ -87,7 +104,7 @@ func requestCodec(r *http.Request, ex *middleware.Exchange) (encoding.Codec, err
 
 // decode reads and decodes the body.
 func (a *API) decode(ctx context.Context, w http.ResponseWriter, r *http.Request, ex *middleware.Exchange, codec encoding.Codec) (*call, error) {
-	c := calls.Get().(*call)
+	c := a.newCall(ctx, ex)
 	kept := false
 	defer func() {
 		if !kept { // after a panic too, or the memory reserved for it would be lost
@@ -95,8 +112,6 @@ func (a *API) decode(ctx context.Context, w http.ResponseWriter, r *http.Request
 		}
 	}()
 	c.in, c.out = newBuffer(smallestBuffer), newBuffer(smallestBuffer)
-	c.request.Reset(encoding.Limits{Bars: a.config.Limits.Bars, Combos: a.config.Limits.Combos})
-	c.reserved.memory = a.memory
 	if err := a.readBody(ctx, w, r, ex, codec, c); err != nil {
 		return nil, err
 	}

@@ -95,6 +95,10 @@ func aim(r *http.Request) (id string, p precondition, err error) {
 	return id, p, err
 }
 
+// perBar is the most bytes that a close takes in an answer: the longest float64 in
+// JSON, and what joins it.
+const perBar = 26
+
 // getDataset serves GET /datasets/{id}: the series in the format that the
 // client accepts, JSON if it has no wish.
 func (a *API) getDataset(w http.ResponseWriter, r *http.Request) error {
@@ -126,7 +130,6 @@ func (a *API) getDataset(w http.ResponseWriter, r *http.Request) error {
 		a.send(w, r, codec, encoding.LittleEndian(v.Series))
 		return nil
 	}
-	const perBar = 26 // the longest float64 in JSON, and what joins it
 	room := reservation{memory: a.memory}
 	defer room.release()
 	if err := room.add(r.Context(), int64(perBar*len(v.Series)), true, ex); err != nil {

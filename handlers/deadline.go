@@ -100,6 +100,9 @@ func (p *pace) next(received int64) {
 // ended tells, of a body that a deadline has cut, that it was the request's.
 func (p *pace) ended() bool { return !p.end.IsZero() && p.until.Equal(p.end) }
 
+// passed tells whether the deadline that is set has passed.
+func (p *pace) passed() bool { return !p.until.IsZero() && !time.Now().Before(p.until) }
+
 // done lifts the deadline: net/http goes on reading, to see a client go.
 func (p *pace) done() {
 	if !p.until.IsZero() {

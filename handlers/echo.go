@@ -34,6 +34,9 @@ func (a *API) echo(w http.ResponseWriter, r *http.Request) error {
 		a.send(w, r, c.answer, encoding.LittleEndian(series)) // from where the body lies
 		return nil
 	}
+	if err := c.take(int64(perBar * len(series))); err != nil {
+		return err
+	}
 	c.out.reserve(len(c.in.bytes), 0) // what it will be, if the answer is in the same format
 	answer, err := c.answer.Append(c.out.empty(), &encoding.Request{Close: series, Packed: c.request.Packed})
 	if err != nil {

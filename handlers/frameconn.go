@@ -158,8 +158,7 @@ func (c *frameConn) frame() (err error) {
 	ex.Clock.Start(middleware.TransitIn)
 	c.server.observer.Begin(ex)
 	c.count++
-	k := calls.Get().(*call)
-	k.reserved.memory = c.server.api.memory
+	k := c.server.api.newCall(c.server.ctx, ex)
 	defer func() {
 		if cause := recover(); cause != nil {
 			ex.Panicked = true
@@ -183,8 +182,6 @@ func (c *frameConn) frame() (err error) {
 	}
 	ex.Clock.Enter(middleware.Decode)
 	c.move(working)
-	limits := c.server.api.config.Limits
-	k.request.Reset(encoding.Limits{Bars: limits.Bars, Combos: limits.Combos})
 	if err := encoding.Octet.Decode(body, &k.request); err != nil {
 		return err
 	}
@@ -225,6 +222,9 @@ func (c *frameConn) read(k *call) ([]byte, error) {
 	k.in = newBuffer(smallestBuffer)
 	rest := &frameBody{conn: c}
 	if err := k.in.read(rest, length, limit, encoding.BodyOffset(encoding.Octet, length), func(n int) error {
+		// It is not the peer that keeps the connection waiting.
+		c.move(working)
+		defer c.move(reading)
 		return k.reserved.grow(c.server.ctx, n, &c.exchange)
 	}); err != nil {
 		return nil, c.gone(err)

@@ -34,8 +34,12 @@ type claim struct {
 	granted chan struct{} // closed once it has it
 }
 
-// smallShare is how many requests that count as small have room in the memory.
-const smallShare = 64
+// smallShare is how many requests that count as small have room in the memory at
+// least, and tinyShare how many that are so small that they always pass.
+const (
+	smallShare = 64
+	tinyShare  = 1024
+)
 
 // perBodyByte is what a byte of a body takes at most, in bytes: two of JSON can
 // be a float64 of eight, and the answer is about as long as the body.
@@ -59,15 +63,18 @@ func newMemory(max int64, limit int, bound time.Duration) *memory {
 func (m *memory) take(n int64, small bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.reserved+n > m.max || len(m.waiting) > 0 && !(small && m.passable()) {
+	if m.reserved+n > m.max || len(m.waiting) > 0 && !(small && m.passes(n, m.waiting[0])) {
 		return false
 	}
 	m.reserved += n
 	return true
 }
 
-// passable tells whether small requests may pass the first one that waits.
-func (m *memory) passable() bool { return time.Since(m.waiting[0].since) < m.patience/2 }
+// passes tells whether a small request for n bytes may pass the first one that
+// waits.
+func (m *memory) passes(n int64, head *claim) bool {
+	return n <= m.max/tinyShare || time.Since(head.since) < m.patience/2
+}
 
 // await waits for n bytes until ctx ends, and tells whether it has them. Where
 // too many wait already it does not.
@@ -100,14 +107,11 @@ func (m *memory) await(ctx context.Context, n int64, small bool) bool {
 // grant gives free memory to those who wait: to the first ones as long as they
 // fit, then to small ones that may pass.
 func (m *memory) grant() {
-	blocked, pass := false, false
+	var head *claim // that does not fit
 	m.waiting = slices.DeleteFunc(m.waiting, func(c *claim) bool {
-		switch {
-		case blocked && !(c.small && pass):
-			return false
-		case m.reserved+c.bytes > m.max:
-			if !blocked {
-				blocked, pass = true, time.Since(c.since) < m.patience/2
+		if head != nil && !(c.small && m.passes(c.bytes, head)) || m.reserved+c.bytes > m.max {
+			if head == nil {
+				head = c
 			}
 			return false
 		}
@@ -136,19 +140,24 @@ func (m *memory) busy() int64 {
 type reservation struct {
 	memory *memory
 	bytes  int64
+	body   int64 // of these, for the body
 }
 
 // grow makes the reservation large enough for a body of n bytes. It waits while
 // others have too much.
 func (r *reservation) grow(ctx context.Context, n int, ex *middleware.Exchange) error {
-	want := MemoryFor(int64(n)) - r.bytes
+	want := MemoryFor(int64(n)) - r.body
 	if want <= 0 {
 		return nil
 	}
 	if r.bytes+want > r.memory.max {
 		return refuse(bodyTooLarge, fmt.Sprintf("the body is over what the memory for all bodies allows, %d bytes", r.memory.max/perBodyByte))
 	}
-	return r.add(ctx, want, true, ex)
+	if err := r.add(ctx, want, true, ex); err != nil {
+		return err
+	}
+	r.body += want
+	return nil
 }
 
 // growForSweep makes the reservation large enough for a sweep too, that takes
@@ -156,7 +165,7 @@ func (r *reservation) grow(ctx context.Context, n int, ex *middleware.Exchange) 
 // Who has much already does not wait for more: two could wait for each other.
 func (r *reservation) growForSweep(ctx context.Context, work int64, ex *middleware.Exchange) error {
 	const left = 3 // of perBodyByte
-	want := min(work-r.bytes*left/perBodyByte, r.memory.max-r.bytes)
+	want := min(work-r.body*left/perBodyByte, r.memory.max-r.bytes)
 	if want <= 0 {
 		return nil
 	}
@@ -169,7 +178,7 @@ func (r *reservation) growForSweep(ctx context.Context, work int64, ex *middlewa
 func (r *reservation) add(ctx context.Context, want int64, wait bool, ex *middleware.Exchange) error {
 	m := r.memory
 	if r.bytes+want > m.max { // or it would wait in vain, and all others behind it
-		return refuse(notAcceptable, fmt.Sprintf("the answer can take %d bytes in this format, and the memory for all requests is %d; application/octet-stream takes none", want, m.max))
+		return refuse(overLimit, fmt.Sprintf("the request would take %d bytes of memory, and all requests have %d; raw octets take the least", r.bytes+want, m.max))
 	}
 	small := r.bytes+want <= m.max/smallShare
 	if !m.take(want, small) {
@@ -195,6 +204,6 @@ func (r *reservation) add(ctx context.Context, want int64, wait bool, ex *middle
 func (r *reservation) release() {
 	if r.bytes > 0 {
 		r.memory.giveBack(r.bytes)
-		r.bytes = 0
+		r.bytes, r.body = 0, 0
 	}
 }

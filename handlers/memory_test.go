@@ -120,7 +120,7 @@ func TestWhoWantsMoreMemoryThanThereIsWaitsForNothing(t *testing.T) {
 		m := newMemory(6400, 10, 0)
 		r, got := m.ask(t.Context(), 6401)
 		var refused *refusal
-		if err := <-got; !errors.As(err, &refused) || refused.reason != notAcceptable {
+		if err := <-got; !errors.As(err, &refused) || refused.reason != overLimit {
 			t.Errorf("it gets %v", err)
 		}
 		r.release()

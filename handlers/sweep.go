@@ -145,6 +145,13 @@ func (a *API) planSeries(req *encoding.Request, query url.Values) ([]float64, er
 	return req.Close, checkPrices(req)
 }
 
+// perLength and perCombo are the bytes that a length takes, and a combo: windows,
+// results, and a line of the answer in text.
+const (
+	perLength = 8
+	perCombo  = 6*8 + 2*8 + 64
+)
+
 // planCombos finds the combos: windows or lengths, in the body or the query.
 func (a *API) planCombos(c *call, query url.Values) ([]kernel.Params, error) {
 	req := &c.request
@@ -156,10 +163,19 @@ func (a *API) planCombos(c *call, query url.Values) ([]kernel.Params, error) {
 		if req.Params != nil || lengths != nil {
 			return nil, refuseField(conflict, "lengths", "lengths: is given in the query, and combos in the body; give one of them")
 		}
-		var err error
+		n, err := encoding.CountLengths(query.Get("lengths"), a.config.Limits.Combos)
+		if err != nil {
+			return nil, queryError(err)
+		}
+		if err := c.take(int64(n) * perLength); err != nil {
+			return nil, err
+		}
 		if lengths, err = encoding.ParseLengths(query.Get("lengths"), a.config.Limits.Combos); err != nil {
 			return nil, queryError(err)
 		}
+	}
+	if err := c.take(int64(len(req.Params)+len(lengths)) * perCombo); err != nil {
+		return nil, err
 	}
 	if len(req.Params)+len(lengths) == 0 {
 		return nil, refuseField(invalidValue, "lengths", "lengths: there are no combos; give lengths (6,8,10 or 6:200:80 in the query), or params in the body")

@@ -347,6 +347,36 @@ func TestFaultsLittleMemoryIsEnough(t *testing.T) {
 	x.recovers(t)
 }
 
+// TestFaultsShortBodiesThatStandForMuch sends many of them at a time.
+func TestFaultsShortBodiesThatStandForMuch(t *testing.T) {
+	const memory = 64 << 20
+	_, whole := long(t, 0)
+	x := startTarget(t, "--body-max", "8MiB", "--memory-max", strconv.Itoa(memory), "--queue-time", "2s", "--log-level", "error")
+	ints := append([]byte{0x81, 0xa5, 'c', 'l', 'o', 's', 'e', 0xdd, 0, 0x0d, 0xbb, 0xa0}, bytes.Repeat([]byte{1}, 900_000)...)
+	requests := []goodRequest{
+		{path: "/sweep?lengths=6:200:100000", mediaType: "application/octet-stream", body: octets(1), want: make([]byte, 16*100_000)}, // of one bar nothing comes
+		{path: "/echo", mediaType: "application/vnd.msgpack", body: ints},
+	}
+	requests[1].want = encode(t, encoding.MessagePack, &encoding.Request{Close: slices.Repeat([]float64{1}, 900_000)})
+	var all sync.WaitGroup
+	for w := range times(t, 30, 300) {
+		all.Go(func() {
+			by := &http.Client{Transport: &http.Transport{}}
+			defer by.CloseIdleConnections()
+			for i := range times(t, 2, 20) {
+				if err := requests[(w+i)%2].ask(x.url, by); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if peak := x.peak(t); whole && peak > memory+64<<20 {
+		t.Errorf("the process took %d MiB", peak>>20)
+	}
+	x.recovers(t)
+}
+
 // TestFaultsOverload offers three times as many sweeps as can be computed, at
 // fixed times, whether the earlier ones are answered or not.
 func TestFaultsOverload(t *testing.T) {

@@ -29,8 +29,9 @@ const (
 	maxFrame         = 16 << 10  // bytes of a frame, for which there is memory once it is announced
 )
 
-// maxHeaderBytes bounds a request's header. Ours are short.
-const maxHeaderBytes = 64 << 10
+// maxHeaderBytes bounds a request's header, which takes up to sixteen times as
+// much in memory. Ours are short, but for long lists of lengths.
+const maxHeaderBytes = 16 << 10
 
 // httpServer serves HTTP on one listener, to a bounded number of connections.
 type httpServer struct {

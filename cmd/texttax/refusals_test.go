@@ -16,6 +16,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/arrow/ipc"
+	"github.com/apache/arrow/go/v17/arrow/memory"
 	"github.com/klauspost/compress/zstd"
 
 	"texttax/encoding"
@@ -786,6 +790,17 @@ func TestADeadlineEndsASweepBeforeItsBodyHasCome(t *testing.T) {
 	}
 }
 
+func TestADeadlineInATrailerIsAnsweredToo(t *testing.T) {
+	s := start(t, "--transfer-grace", "200ms")
+	const chunks = " HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n%s\r\n8\r\n12345678\r\n0\r\n"
+	r, body := exchange(t, s, "POST /echo"+fmt.Sprintf(chunks, ""))
+	wantProblem(t, reply{r.StatusCode, r.Header, body}, 408, "", -1)
+	r, body = exchange(t, s, "POST /sweep?lengths=6"+fmt.Sprintf(chunks, "X-Request-Timeout: 0.1\r\n"))
+	if p := wantProblem(t, reply{r.StatusCode, r.Header, body}, 503, "", -1); !strings.HasSuffix(p.Type, "deadline-passed") {
+		t.Errorf("%s", body)
+	}
+}
+
 // A body that keeps its pace is cut by the deadline alone, however close that is
 // to what the pace would have allowed.
 func TestADeadlineIsNotTakenForASlowBody(t *testing.T) {
@@ -811,6 +826,36 @@ func TestADeadlineIsNotTakenForASlowBody(t *testing.T) {
 		t.Errorf("%d %s, %v", r.StatusCode, body, err)
 	}
 	_ = c.Close()
+}
+
+// A few bytes can stand for much: ranges of lengths, integers of a byte, and what
+// is compressed. All of it is in the budget before it is made.
+func TestMemoryIsForWhatBodiesStandFor(t *testing.T) {
+	s := start(t, "--body-max", "1MiB", "--memory-max", "8MiB")
+	ints := append([]byte{0x81, 0xa5, 'c', 'l', 'o', 's', 'e', 0xdd, 0, 0x0d, 0xbb, 0xa0}, bytes.Repeat([]byte{1}, 900_000)...)
+	zeros := array.NewFloat64Builder(memory.DefaultAllocator)
+	zeros.AppendValues(make([]float64, 1_100_000), nil)
+	column := zeros.NewArray()
+	schema := arrow.NewSchema([]arrow.Field{{Name: "close", Type: arrow.PrimitiveTypes.Float64}}, nil)
+	packed := arrowStream(t, array.NewRecord(schema, []arrow.Array{column}, int64(column.Len())), ipc.WithZstd())
+	for _, of := range []struct {
+		path, mediaType string
+		body            []byte
+	}{
+		{"/sweep?lengths=6:200:100000", "application/octet-stream", octets(1)},
+		{"/echo", "application/vnd.msgpack", ints},
+		{"/echo", "application/vnd.apache.arrow.stream", packed},
+	} {
+		r := ask(t, "POST", s.url+of.path, of.body, "Content-Type", of.mediaType)
+		if p := wantProblem(t, r, 422, "", -1); !strings.Contains(p.Detail, "memory") {
+			t.Errorf("%s %s: %s", of.path, of.mediaType, r.body)
+		}
+	}
+	settle(t, s)
+	if n := metric(t, s, "texttax_body_memory_reserved_bytes"); n != 0 {
+		t.Errorf("%v bytes are reserved in the end", n)
+	}
+	stillServes(t, s)
 }
 
 // Bodies in flight have a budget: one that does not fit waits for another to be

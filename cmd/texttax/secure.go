@@ -61,9 +61,11 @@ func (s *security) load() (*guards, error) {
 	if s.TLSCert == "" {
 		return g, nil
 	}
-	if err := g.loadCertificate(); err != nil {
+	pair, err := g.readCertificate()
+	if err != nil {
 		return nil, err
 	}
+	g.certificate.Store(pair)
 	g.tls = &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return g.certificate.Load(), nil },
@@ -81,13 +83,9 @@ func (s *security) load() (*guards, error) {
 	return g, nil
 }
 
-func (g *guards) loadCertificate() error {
+func (g *guards) readCertificate() (*tls.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(g.flags.TLSCert, g.flags.TLSKey)
-	if err != nil {
-		return err
-	}
-	g.certificate.Store(&pair)
-	return nil
+	return &pair, err
 }
 
 // reloadOnHangup reads tokens and certificate again on each SIGHUP, until stop
@@ -109,17 +107,22 @@ func (g *guards) reloadOnHangup(log *slog.Logger) (stop func()) {
 	}
 }
 
+// reload reads tokens and certificate again, and takes both or neither.
 func (g *guards) reload(log *slog.Logger) {
+	var pair *tls.Certificate
 	var err error
-	if g.tokens != nil {
-		err = g.tokens.Reload()
-	}
 	if g.tls != nil {
-		err = errors.Join(err, g.loadCertificate())
+		pair, err = g.readCertificate()
+	}
+	if err == nil && g.tokens != nil {
+		err = g.tokens.Reload()
 	}
 	if err != nil {
 		log.Error("reload: what was in force stays", "cause", err.Error())
 		return
+	}
+	if pair != nil {
+		g.certificate.Store(pair)
 	}
 	log.Info("reloaded")
 }

@@ -134,6 +134,37 @@ func TestTokensAreReadAgainOnHangup(t *testing.T) {
 	}
 }
 
+func TestAReloadTakesTokensAndCertificateOrNeither(t *testing.T) {
+	file := tokenFile(t)
+	cert, key, pair := certificate(t, nil)
+	p := startProcess(t, buildBinary(t), "--token-file", file, "--tls-cert", cert, "--tls-key", key)
+	roots := x509.NewCertPool()
+	roots.AddCert(pair.Leaf)
+	by := httpsClient(t, &tls.Config{RootCAs: roots})
+	const fresh = "fresh-0123456789abcdef"
+	status := func(token string) int {
+		q, err := http.NewRequest("GET", p.url+"/datasets", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("Authorization", "Bearer "+token)
+		r, err := by.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = r.Body.Close()
+		return r.StatusCode
+	}
+	if err := errors.Join(os.WriteFile(file, []byte(fresh+" sweep"), 0o600), os.WriteFile(cert, []byte("nonsense"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	p.signal(t, syscall.SIGHUP)
+	waitFor(t, "the reload", func() bool { return strings.Contains(p.stderr.String(), "what was in force stays") })
+	if status(sweepToken) != 200 || status(fresh) != 401 {
+		t.Error("the new tokens are in force without the certificate")
+	}
+}
+
 func TestOtherHostsAreNotServedWithoutProtection(t *testing.T) {
 	cert, key, _ := certificate(t, nil)
 	for _, tc := range []struct {

@@ -39,7 +39,7 @@ type serveCommand struct {
 	QueueMax       int           `default:"1024" help:"Most requests that wait for a compute slot, and as many for memory; beyond it the answer is 503. Sweeps take turns, so that a long one does not keep the short ones waiting."`
 	QueueTime      time.Duration `default:"20s" help:"Longest time that a sweep may expect to be kept waiting by others when it comes; beyond it the answer is 503. 0 is no limit."`
 
-	MemoryMax size `default:"0" help:"Memory for the bodies of all requests in flight, at 8 bytes for each of a body, and for sweeps. Beyond it they wait, and then the answer is 503. Unless GOMEMLIMIT is set, the garbage collector aims to stay within this, the datasets that there are, and 40 MiB. 0 means 1GiB, or what one body of --body-max takes if that is more."`
+	MemoryMax size `default:"0" help:"Memory for all requests in flight: 8 bytes for each of a body, and what more it stands for, combos, sweeps and answers. Beyond it they wait, and then the answer is 503. Unless GOMEMLIMIT is set, the garbage collector aims to stay within this, the datasets that there are, and 40 MiB. 0 means 1GiB, or what one body of --body-max takes if that is more."`
 
 	RequestTimeout time.Duration `default:"1m" help:"Longest time for a sweep, from the header of its request on, waiting included; beyond it the answer is 503. A client can ask for less in X-Request-Timeout, in seconds. 0 is no limit."`
 	TransferGrace  time.Duration `default:"20s" help:"Time that a body may take to arrive, and an answer to be read, whatever its length. 0 is no limit."`

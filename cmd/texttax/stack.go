@@ -27,8 +27,9 @@ type stack struct {
 	metrics  *middleware.Metrics
 }
 
-// maxScrapes is how many read the metrics at a time. There are more than one or
-// two only by mistake, or malice.
+// maxScrapes is how many may read the metrics at a time, each of which takes
+// memory for all series. There are more than one or two only by mistake, or
+// malice.
 const maxScrapes = 10
 
 // newStack joins the packages to a service: the middleware around the routes,
@@ -68,13 +69,11 @@ func newStack(config handlers.Config, guards *guards, requests int, separateAdmi
 		api.Refusals(r)
 		return r
 	}
-	exposition := promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+	exposition := middleware.Limit(maxScrapes, api.Busy)(promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		// No OpenMetrics: by its rules the Go collector's gauge and counter of
 		// allocated bytes are of one name.
 		ErrorLog: slog.NewLogLogger(config.Log.Handler(), slog.LevelError),
-		// Each takes memory for all series at a time.
-		MaxRequestsInFlight: maxScrapes,
-	})
+	}))
 
 	public := newRouter()
 	// Health and metrics are beside these limits: a service that has much to do is

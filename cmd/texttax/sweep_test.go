@@ -92,10 +92,10 @@ func arrowFile(t testing.TB, r arrow.Record, options ...ipc.Option) []byte {
 	return raw
 }
 
-func arrowStream(t testing.TB, r arrow.Record) []byte {
+func arrowStream(t testing.TB, r arrow.Record, options ...ipc.Option) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	w := ipc.NewWriter(&out, ipc.WithSchema(r.Schema()))
+	w := ipc.NewWriter(&out, append(options, ipc.WithSchema(r.Schema()))...)
 	if err := errors.Join(w.Write(r), w.Close()); err != nil {
 		t.Fatal(err)
 	}
