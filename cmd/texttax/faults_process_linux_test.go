@@ -371,7 +371,8 @@ func TestFaultsShortBodiesThatStandForMuch(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if peak := x.peak(t); whole && peak > memory+64<<20 {
+	const garbage = 32 << 20 // of series and answers, which come faster than they are collected
+	if peak := x.peak(t); whole && peak > memory+64<<20+garbage {
 		t.Errorf("the process took %d MiB", peak>>20)
 	}
 	x.recovers(t)
