@@ -583,33 +583,24 @@ func TestProblemsAreAsTheOpenAPIDocumentSays(t *testing.T) {
 		})
 	}
 
-	t.Run(string(tooMany), func(t *testing.T) {
-		r := chi.NewRouter()
-		r.Use(middleware.Track(), middleware.ClientLimit(0, api.TooMany))
-		api.Routes(r)
-		busy := httptest.NewServer(r)
-		defer busy.Close()
-		p := provocation{reason: tooMany, request: request(t, "POST", busy.URL+"/sweep", "")}
-		answer, err := http.DefaultClient.Do(p.request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		check(t, p, answer)
-	})
-
-	t.Run(string(tooManyInFlight), func(t *testing.T) {
-		r := chi.NewRouter()
-		r.Use(middleware.Track(), middleware.Limit(0, api.Busy))
-		api.Routes(r)
-		busy := httptest.NewServer(r)
-		defer busy.Close()
-		p := provocation{reason: tooManyInFlight, request: request(t, "POST", busy.URL+"/sweep", "")}
-		answer, err := http.DefaultClient.Do(p.request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		check(t, p, answer)
-	})
+	for why, limit := range map[reason]func(http.Handler) http.Handler{
+		tooMany:         middleware.ClientLimit(0, api.TooMany),
+		tooManyInFlight: middleware.Limit(0, api.Busy),
+	} {
+		t.Run(string(why), func(t *testing.T) {
+			r := chi.NewRouter()
+			r.Use(middleware.Track(), limit)
+			api.Routes(r)
+			busy := httptest.NewServer(r)
+			defer busy.Close()
+			p := provocation{reason: why, request: request(t, "POST", busy.URL+"/sweep", "")}
+			answer, err := http.DefaultClient.Do(p.request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			check(t, p, answer)
+		})
+	}
 
 	t.Run(string(memoryFull), func(t *testing.T) {
 		defer func(d time.Duration) { api.memory.patience = d }(api.memory.patience)

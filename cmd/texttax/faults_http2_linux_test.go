@@ -19,6 +19,17 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
+// trust makes all requests of the test over HTTP/2, to a server whose certificate
+// is one of these, and returns a client of the same connections.
+func trust(t *testing.T, roots *x509.CertPool) *http.Client {
+	t.Helper()
+	by := httpsClient(t, &tls.Config{RootCAs: roots})
+	plain := client.Transport
+	client.Transport = by.Transport
+	t.Cleanup(func() { client.Transport = plain })
+	return by
+}
+
 // resetStream sends a request over HTTP/2 and gives it up: before its answer
 // comes, or after some of it. What comes whole must be right.
 func resetStream(by *http.Client, url string, rng *rand.Rand, g *goodRequest) error {
@@ -58,31 +69,16 @@ func resetStream(by *http.Client, url string, rng *rand.Rand, g *goodRequest) er
 // TestFaultsStreamsThatAreResetLeaveNothing gives up requests of HTTP/2 at any
 // point, beside others on the same connections that are answered.
 func TestFaultsStreamsThatAreResetLeaveNothing(t *testing.T) {
-	cert, key, pair := certificate(t, nil)
-	roots := x509.NewCertPool()
-	roots.AddCert(pair.Leaf)
-	by := httpsClient(t, &tls.Config{RootCAs: roots})
-	plain := client.Transport
-	client.Transport = by.Transport // of the good requests too
-	defer func() { client.Transport = plain }()
-	x := startTarget(t, "--tls-cert", cert, "--tls-key", key, "--log-level", "error")
+	flags, roots := serverCertificate(t)
+	by := trust(t, roots) // on whose connections the good requests go too
+	x := startTarget(t, append(flags, "--log-level", "error")...)
 	good := goodRequests(t)
 	n := times(t, 2000, 100_000)
 	const workers = 8
 	x.during(t, 2, func() {
-		var all sync.WaitGroup
-		for w := range workers {
-			all.Go(func() {
-				rng := rand.New(rand.NewPCG(10, uint64(w)))
-				for range n / workers {
-					if err := resetStream(by, x.url, rng, &good[rng.IntN(len(good))]); err != nil {
-						t.Error(err)
-						return
-					}
-				}
-			})
-		}
-		all.Wait()
+		atATime(t, workers, n, 10, func(rng *rand.Rand) error {
+			return resetStream(by, x.url, rng, &good[rng.IntN(len(good))])
+		})
 	})
 	x.recovers(t)
 	t.Logf("%d requests that were given up: %v", n, x.metrics(t)[`texttax_rejected_total{reason="client-gone"}`])
@@ -92,13 +88,9 @@ func TestFaultsStreamsThatAreResetLeaveNothing(t *testing.T) {
 // that are wide open, and reads nothing: the connection is full, and so an end of
 // its streams can't be sent either.
 func TestFaultsAConnectionOfHTTP2ThatTakesNothingEnds(t *testing.T) {
-	cert, key, pair := certificate(t, nil)
-	roots := x509.NewCertPool()
-	roots.AddCert(pair.Leaf)
-	plain := client.Transport
-	client.Transport = httpsClient(t, &tls.Config{RootCAs: roots}).Transport
-	defer func() { client.Transport = plain }()
-	x := startTarget(t, "--tls-cert", cert, "--tls-key", key, "--log-level", "error", "--transfer-grace", "500ms", "--transfer-rate", "1GiB")
+	flags, roots := serverCertificate(t)
+	trust(t, roots)
+	x := startTarget(t, append(flags, "--log-level", "error", "--transfer-grace", "500ms", "--transfer-rate", "1GiB")...)
 	c, err := tls.Dial("tcp", strings.TrimPrefix(x.url, "https://"), &tls.Config{RootCAs: roots, NextProtos: []string{"h2"}})
 	if err != nil {
 		t.Fatal(err)
@@ -142,13 +134,9 @@ func TestFaultsAConnectionOfHTTP2ThatTakesNothingEnds(t *testing.T) {
 // HTTP/2 that keep their connections, of which there may be fewer than clients.
 // None waits between two requests for as long as would make it idle.
 func TestFaultsMoreClientsThanConnectionsAreAllServed(t *testing.T) {
-	cert, key, pair := certificate(t, nil)
-	roots := x509.NewCertPool()
-	roots.AddCert(pair.Leaf)
-	plain := client.Transport
-	client.Transport = httpsClient(t, &tls.Config{RootCAs: roots}).Transport
-	defer func() { client.Transport = plain }()
-	x := startTarget(t, "--tls-cert", cert, "--tls-key", key, "--log-level", "error", "--connections-max", "8")
+	flags, roots := serverCertificate(t)
+	trust(t, roots)
+	x := startTarget(t, append(flags, "--log-level", "error", "--connections-max", "8")...)
 	good := smallGood(t, "")
 	var all sync.WaitGroup
 	for w := range 32 {

@@ -50,6 +50,24 @@ func times(t testing.TB, inShort, inLong int) int {
 	return inShort
 }
 
+// atATime calls f n times, in some goroutines, each with random numbers of its own.
+// An error ends its goroutine, and fails the test.
+func atATime(t *testing.T, workers, n int, seed uint64, f func(rng *rand.Rand) error) {
+	var all sync.WaitGroup
+	for w := range workers {
+		all.Go(func() {
+			rng := rand.New(rand.NewPCG(seed, uint64(w)))
+			for range n / workers {
+				if err := f(rng); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
 // hang is how long no answer may be in coming.
 func hang(t testing.TB) time.Duration {
 	if _, is := long(t, 0); is {
@@ -577,19 +595,7 @@ func TestFaultsMutatedBodiesAreAnsweredOrRefused(t *testing.T) {
 			t.Errorf("%s: the mutations are too small or too large to find anything", f.name)
 		}
 	}
-	var all sync.WaitGroup
-	for w := range workers {
-		all.Go(func() {
-			rng := rand.New(rand.NewPCG(4, uint64(w)))
-			for range each / workers {
-				if err := sendMutatedFrame(frames, rng, hang(t)); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	all.Wait()
+	atATime(t, workers, each, 4, func(rng *rand.Rand) error { return sendMutatedFrame(frames, rng, hang(t)) })
 	m := x.metrics(t)
 	answered := m[`texttax_requests_total{code="200",endpoint="frame"}`]
 	t.Logf("frames: %d mutated ones, of which %v were answered and %v refused", each, answered, m[`texttax_requests_total{code="400",endpoint="frame"}`])
@@ -644,16 +650,10 @@ func TestFaultsClientsThatLeaveAnywhereLeaveNothing(t *testing.T) {
 	n := times(t, 2000, 100_000)
 	const workers = 8
 	x.during(t, 2, func() {
-		var all sync.WaitGroup
-		for w := range workers {
-			all.Go(func() {
-				rng := rand.New(rand.NewPCG(5, uint64(w)))
-				for range n / workers {
-					x.leave(t, rng, requests)
-				}
-			})
-		}
-		all.Wait()
+		atATime(t, workers, n, 5, func(rng *rand.Rand) error {
+			x.leave(t, rng, requests)
+			return nil
+		})
 	})
 	x.recovers(t)
 	t.Logf("%d requests that were given up: %v", n, x.metrics(t)[`texttax_rejected_total{reason="client-gone"}`])

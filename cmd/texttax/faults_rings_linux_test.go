@@ -116,7 +116,7 @@ func TestFaultsPeersInSharedMemoryHarmNobodyElse(t *testing.T) {
 
 	n := times(t, 1000, 100_000)
 	const workers = 4
-	var bad, all sync.WaitGroup
+	var all sync.WaitGroup
 	var done atomic.Bool
 	var answered atomic.Int64
 	good := dialFrames(t, "shm:"+at)
@@ -134,24 +134,12 @@ func TestFaultsPeersInSharedMemoryHarmNobodyElse(t *testing.T) {
 			answered.Add(1)
 		}
 	})
-	for w := range workers {
-		bad.Go(func() {
-			rng := rand.New(rand.NewPCG(9, uint64(w)))
-			for range n / workers {
-				var err error
-				if rng.IntN(2) == 0 {
-					err = leaveRings(t, at, rng, sweep)
-				} else {
-					err = scribbleRings(at, rng, sweep)
-				}
-				if err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	bad.Wait()
+	atATime(t, workers, n, 9, func(rng *rand.Rand) error {
+		if rng.IntN(2) == 0 {
+			return leaveRings(t, at, rng, sweep)
+		}
+		return scribbleRings(at, rng, sweep)
+	})
 	done.Store(true)
 	all.Wait()
 	_ = good.Close()

@@ -225,6 +225,16 @@ func certificate(t *testing.T, parent *tls.Certificate) (cert, key string, pair 
 	return writeFile(t, "cert.pem", string(certPEM)), writeFile(t, "key.pem", string(keyPEM)), pair
 }
 
+// serverCertificate makes a certificate, and returns the flags that make a server
+// use it, and what a client is to trust.
+func serverCertificate(t *testing.T) (flags []string, roots *x509.CertPool) {
+	t.Helper()
+	cert, key, pair := certificate(t, nil)
+	roots = x509.NewCertPool()
+	roots.AddCert(pair.Leaf)
+	return []string{"--tls-cert", cert, "--tls-key", key}, roots
+}
+
 func httpsClient(t *testing.T, config *tls.Config) *http.Client {
 	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -232,10 +242,8 @@ func httpsClient(t *testing.T, config *tls.Config) *http.Client {
 }
 
 func TestHTTPSAndHTTP2(t *testing.T) {
-	cert, key, pair := certificate(t, nil)
-	s := start(t, "--tls-cert", cert, "--tls-key", key)
-	roots := x509.NewCertPool()
-	roots.AddCert(pair.Leaf)
+	flags, roots := serverCertificate(t)
+	s := start(t, flags...)
 	if !strings.HasPrefix(s.url, "https://") {
 		t.Fatalf("it serves on %s", s.url)
 	}
@@ -367,20 +375,12 @@ func TestOneClientMaySendOnlySoMuch(t *testing.T) {
 // HTTP/2 has many requests on one connection; they are bounded as connections
 // are.
 func TestOnlySoManyRequestsAreInFlight(t *testing.T) {
-	cert, key, pair := certificate(t, nil)
+	flags, roots := serverCertificate(t)
 	admin := filepath.Join(t.TempDir(), "admin")
-	s := start(t, "--tls-cert", cert, "--tls-key", key, "--connections-max", "2", "--admin-listen", "unix:"+admin)
+	s := start(t, append(flags, "--connections-max", "2", "--admin-listen", "unix:"+admin)...)
 	operator := overSocket(t, admin)
 	inFlight := func() int {
-		r, err := operator.Get("http://admin/metrics")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Body.Close()
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, body := get(t, operator, "http://admin/metrics")
 		_, rest, _ := strings.Cut(string(body), "\ntexttax_requests_in_flight ")
 		n := 0
 		if _, err := fmt.Sscan(rest, &n); err != nil {
@@ -388,8 +388,6 @@ func TestOnlySoManyRequestsAreInFlight(t *testing.T) {
 		}
 		return n - 1 // without the one that asks
 	}
-	roots := x509.NewCertPool()
-	roots.AddCert(pair.Leaf)
 	by := httpsClient(t, &tls.Config{RootCAs: roots})
 	for i := range 2 {
 		body, rest := io.Pipe()
@@ -406,7 +404,16 @@ func TestOnlySoManyRequestsAreInFlight(t *testing.T) {
 		}()
 		waitFor(t, "the request", func() bool { return inFlight() == i+1 })
 	}
-	r, err := by.Get(s.url + "/version")
+	r, body := get(t, by, s.url+"/version")
+	if p := wantProblem(t, reply{r.StatusCode, r.Header, body}, 503, "", -1); !strings.HasSuffix(p.Type, "too-many-in-flight") || r.Header.Get("Retry-After") == "" || r.ProtoMajor != 2 {
+		t.Errorf("%s %v %s", r.Proto, r.Header, body)
+	}
+}
+
+// get asks with a client of the test's own, and reads the answer.
+func get(t *testing.T, by *http.Client, url string) (*http.Response, []byte) {
+	t.Helper()
+	r, err := by.Get(url)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -415,7 +422,5 @@ func TestOnlySoManyRequestsAreInFlight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := wantProblem(t, reply{r.StatusCode, r.Header, body}, 503, "", -1); !strings.HasSuffix(p.Type, "too-many-in-flight") || r.Header.Get("Retry-After") == "" || r.ProtoMajor != 2 {
-		t.Errorf("%s %v %s", r.Proto, r.Header, body)
-	}
+	return r, body
 }
