@@ -393,9 +393,11 @@ func (c *Conn) await(moved func() bool, spin *spin, sleeps *atomic.Uint32, bell 
 		spin.learn(false)
 	}
 	spinners.Add(-1)
-	sleeps.Store(1)
 	// The peer publishes first and looks at the flag then, we the other way
-	// around: one of the two sees the other.
+	// around: one of the two sees the other. It takes Swap here and there: under
+	// the race detector a Store into memory that is not Go's only releases, and
+	// the look that follows may overtake it.
+	sleeps.Swap(1)
 	if !moved() && !c.isGone.Load() {
 		select {
 		case <-bell:

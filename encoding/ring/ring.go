@@ -79,7 +79,7 @@ func (w *writer) write(p []byte) (int, error) {
 	copied := copy(w.bytes[at:], p[:n])
 	copy(w.bytes, p[copied:n])
 	w.tail += uint64(n)
-	w.shared.tail.Store(w.tail)
+	w.shared.tail.Swap(w.tail) // see Conn.await
 	return n, nil
 }
 
@@ -116,7 +116,7 @@ func (r *reader) read(p []byte) (int, error) {
 	copied := copy(p[:n], r.bytes[at:])
 	copy(p[copied:n], r.bytes)
 	r.head += uint64(n)
-	r.shared.head.Store(r.head)
+	r.shared.head.Swap(r.head) // see Conn.await
 	return n, nil
 }
 
