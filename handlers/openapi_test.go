@@ -498,6 +498,15 @@ func TestProblemsAreAsTheOpenAPIDocumentSays(t *testing.T) {
 		}
 	}
 
+	provoke := func(t *testing.T, p provocation) {
+		t.Helper()
+		answer, err := http.DefaultClient.Do(p.request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, p, answer)
+	}
+
 	for _, p := range []provocation{
 		{reason: malformedBody, request: post("/sweep?lengths=6", "\x00\x00\x00\x00")},
 		{reason: malformedQuery, request: post("/sweep?dataset=gbm42&lengths=6:200", "")},
@@ -520,13 +529,7 @@ func TestProblemsAreAsTheOpenAPIDocumentSays(t *testing.T) {
 		{reason: datasetNotFound, request: request(t, "DELETE", base+"/datasets/gbm43", "")},
 		{reason: storeFull, request: request(t, "PUT", small.URL+"/datasets/mine", closes)},
 	} {
-		t.Run(string(p.reason), func(t *testing.T) {
-			answer, err := http.DefaultClient.Do(p.request)
-			if err != nil {
-				t.Fatal(err)
-			}
-			check(t, p, answer)
-		})
+		t.Run(string(p.reason), func(t *testing.T) { provoke(t, p) })
 	}
 
 	// A body that is declared and never sent.
@@ -575,11 +578,7 @@ func TestProblemsAreAsTheOpenAPIDocumentSays(t *testing.T) {
 			if known {
 				p.request = request(t, "DELETE", base+"/datasets/mine", "")
 			}
-			answer, err := http.DefaultClient.Do(p.request)
-			if err != nil {
-				t.Fatal(err)
-			}
-			check(t, p, answer)
+			provoke(t, p)
 		})
 	}
 
@@ -593,12 +592,7 @@ func TestProblemsAreAsTheOpenAPIDocumentSays(t *testing.T) {
 			api.Routes(r)
 			busy := httptest.NewServer(r)
 			defer busy.Close()
-			p := provocation{reason: why, request: request(t, "POST", busy.URL+"/sweep", "")}
-			answer, err := http.DefaultClient.Do(p.request)
-			if err != nil {
-				t.Fatal(err)
-			}
-			check(t, p, answer)
+			provoke(t, provocation{reason: why, request: request(t, "POST", busy.URL+"/sweep", "")})
 		})
 	}
 
@@ -609,12 +603,7 @@ func TestProblemsAreAsTheOpenAPIDocumentSays(t *testing.T) {
 			t.Fatal("the memory is in use")
 		}
 		defer api.memory.giveBack(api.memory.max)
-		p := provocation{reason: memoryFull, request: post("/echo", string(little(1)))}
-		answer, err := http.DefaultClient.Do(p.request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		check(t, p, answer)
+		provoke(t, provocation{reason: memoryFull, request: post("/echo", string(little(1)))})
 	})
 
 	t.Run(string(queueFull), func(t *testing.T) {
@@ -623,12 +612,7 @@ func TestProblemsAreAsTheOpenAPIDocumentSays(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer got.release()
-		p := provocation{reason: queueFull, request: post("/sweep?dataset=gbm42&lengths=6", "")}
-		answer, err := http.DefaultClient.Do(p.request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		check(t, p, answer)
+		provoke(t, provocation{reason: queueFull, request: post("/sweep?dataset=gbm42&lengths=6", "")})
 	})
 
 	t.Run(string(internal), func(t *testing.T) {
@@ -637,12 +621,7 @@ func TestProblemsAreAsTheOpenAPIDocumentSays(t *testing.T) {
 		r.Post("/sweep", api.route(func(http.ResponseWriter, *http.Request) error { return errors.New("nobody shall see this") }))
 		broken := httptest.NewServer(r)
 		defer broken.Close()
-		p := provocation{reason: internal, request: request(t, "POST", broken.URL+"/sweep", "")}
-		answer, err := http.DefaultClient.Do(p.request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		check(t, p, answer)
+		provoke(t, provocation{reason: internal, request: request(t, "POST", broken.URL+"/sweep", "")})
 	})
 
 	for name := range sentReasons() {

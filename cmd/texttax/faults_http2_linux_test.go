@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -18,17 +17,6 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 )
-
-// trust makes all requests of the test over HTTP/2, to a server whose certificate
-// is one of these, and returns a client of the same connections.
-func trust(t *testing.T, roots *x509.CertPool) *http.Client {
-	t.Helper()
-	by := httpsClient(t, &tls.Config{RootCAs: roots})
-	plain := client.Transport
-	client.Transport = by.Transport
-	t.Cleanup(func() { client.Transport = plain })
-	return by
-}
 
 // resetStream sends a request over HTTP/2 and gives it up: before its answer
 // comes, or after some of it. What comes whole must be right.

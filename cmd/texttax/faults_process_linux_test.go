@@ -354,10 +354,9 @@ func TestFaultsShortBodiesThatStandForMuch(t *testing.T) {
 	const memory = 64 << 20
 	_, whole := long(t, 0)
 	x := startTarget(t, "--body-max", "8MiB", "--memory-max", strconv.Itoa(memory), "--queue-time", "2s", "--log-level", "error")
-	ints := append([]byte{0x81, 0xa5, 'c', 'l', 'o', 's', 'e', 0xdd, 0, 0x0d, 0xbb, 0xa0}, bytes.Repeat([]byte{1}, 900_000)...)
 	requests := []goodRequest{
 		{path: "/sweep?lengths=6:200:100000", mediaType: "application/octet-stream", body: octets(1), want: make([]byte, 16*100_000)}, // of one bar nothing comes
-		{path: "/echo", mediaType: "application/vnd.msgpack", body: ints},
+		{path: "/echo", mediaType: "application/vnd.msgpack", body: onesOfAByte()},
 	}
 	requests[1].want = encode(t, encoding.MessagePack, &encoding.Request{Close: slices.Repeat([]float64{1}, 900_000)})
 	var all sync.WaitGroup

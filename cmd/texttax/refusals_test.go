@@ -828,11 +828,15 @@ func TestADeadlineIsNotTakenForASlowBody(t *testing.T) {
 	_ = c.Close()
 }
 
+// onesOfAByte is a series of 900,000 ones in MessagePack, each an integer of a byte.
+func onesOfAByte() []byte {
+	return append([]byte{0x81, 0xa5, 'c', 'l', 'o', 's', 'e', 0xdd, 0, 0x0d, 0xbb, 0xa0}, bytes.Repeat([]byte{1}, 900_000)...)
+}
+
 // A few bytes can stand for much: ranges of lengths, integers of a byte, and what
 // is compressed. All of it is in the budget before it is made.
 func TestMemoryIsForWhatBodiesStandFor(t *testing.T) {
 	s := start(t, "--body-max", "1MiB", "--memory-max", "8MiB")
-	ints := append([]byte{0x81, 0xa5, 'c', 'l', 'o', 's', 'e', 0xdd, 0, 0x0d, 0xbb, 0xa0}, bytes.Repeat([]byte{1}, 900_000)...)
 	zeros := array.NewFloat64Builder(memory.DefaultAllocator)
 	zeros.AppendValues(make([]float64, 1_100_000), nil)
 	column := zeros.NewArray()
@@ -843,7 +847,7 @@ func TestMemoryIsForWhatBodiesStandFor(t *testing.T) {
 		body            []byte
 	}{
 		{"/sweep?lengths=6:200:100000", "application/octet-stream", octets(1)},
-		{"/echo", "application/vnd.msgpack", ints},
+		{"/echo", "application/vnd.msgpack", onesOfAByte()},
 		{"/echo", "application/vnd.apache.arrow.stream", packed},
 	} {
 		r := ask(t, "POST", s.url+of.path, of.body, "Content-Type", of.mediaType)

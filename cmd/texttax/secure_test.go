@@ -136,24 +136,13 @@ func TestTokensAreReadAgainOnHangup(t *testing.T) {
 
 func TestAReloadTakesTokensAndCertificateOrNeither(t *testing.T) {
 	file := tokenFile(t)
-	cert, key, pair := certificate(t, nil)
-	p := startProcess(t, buildBinary(t), "--token-file", file, "--tls-cert", cert, "--tls-key", key)
-	roots := x509.NewCertPool()
-	roots.AddCert(pair.Leaf)
-	by := httpsClient(t, &tls.Config{RootCAs: roots})
+	flags, roots := serverCertificate(t)
+	cert := flags[1]
+	p := startProcess(t, buildBinary(t), append(flags, "--token-file", file)...)
+	trust(t, roots)
 	const fresh = "fresh-0123456789abcdef"
 	status := func(token string) int {
-		q, err := http.NewRequest("GET", p.url+"/datasets", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		q.Header.Set("Authorization", "Bearer "+token)
-		r, err := by.Do(q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = r.Body.Close()
-		return r.StatusCode
+		return ask(t, "GET", p.url+"/datasets", nil, "Authorization", "Bearer "+token).status
 	}
 	if err := errors.Join(os.WriteFile(file, []byte(fresh+" sweep"), 0o600), os.WriteFile(cert, []byte("nonsense"), 0o600)); err != nil {
 		t.Fatal(err)
@@ -239,6 +228,17 @@ func httpsClient(t *testing.T, config *tls.Config) *http.Client {
 	transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport}
+}
+
+// trust makes all requests of the test over HTTP/2, to a server whose certificate
+// is one of these, and returns a client of the same connections.
+func trust(t *testing.T, roots *x509.CertPool) *http.Client {
+	t.Helper()
+	by := httpsClient(t, &tls.Config{RootCAs: roots})
+	plain := client.Transport
+	client.Transport = by.Transport
+	t.Cleanup(func() { client.Transport = plain })
+	return by
 }
 
 func TestHTTPSAndHTTP2(t *testing.T) {
