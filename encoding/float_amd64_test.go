@@ -62,7 +62,7 @@ func TestAssemblyWritesTheTextThatPlainGoWrites(t *testing.T) {
 		}
 	}
 	if !hasAVX2 || !hasAVX512 {
-		if os.Getenv("CI") == "true" { // as in package kernel
+		if os.Getenv("CI") != "" { // as in package kernel
 			t.Fatal("this machine cannot run all of it")
 		}
 		t.Skip("this machine cannot run all of it")
