@@ -84,9 +84,9 @@ type Request struct {
 type Limits struct {
 	Bars   int // elements of Close
 	Combos int // elements of Params, and of Lengths
-	// Take, if not nil, is asked before a decode takes memory of more than eight
-	// times the bytes of the body that it has seen so far. Its error ends the
-	// decode.
+	// Take, if not nil, is asked before memory is taken of more than eight times
+	// the bytes of the body, or of the text of lengths, that were seen so far. Its
+	// error ends the decode.
 	Take func(bytes int64) error
 }
 

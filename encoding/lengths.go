@@ -8,16 +8,29 @@ import (
 	"texttax/kernel"
 )
 
+// bytesLength is what a length takes in memory.
+const bytesLength = 8
+
 // ParseLengths reads the text form of lengths: single lengths and ranges,
 // separated by commas. A range start:stop:count is the floor of count evenly
 // spaced values from start to stop, both included: 6:200:80 is what numpy
 // calls floor(linspace(6, 200, 80)). The values are computed exactly.
 //
-// An *Error names the element at fault. More than limit lengths in all are an
-// error before they are made; a limit of 0 means none.
-func ParseLengths(text string, limit int) ([]int64, error) {
-	n, err := CountLengths(text, limit)
+// An *Error names the element at fault. Of the limits, Combos bounds the lengths
+// in all, and Take is asked for their memory, both before they are made.
+func ParseLengths(text string, limits Limits) ([]int64, error) {
+	n := 0
+	err := eachRange(text, func(i int, _, _, count int64) error {
+		if most := limits.Combos; most > 0 && count > int64(most-n) {
+			return &Error{Kind: OverLimit, Field: "lengths", Index: i, Detail: "more combos than the limit of " + strconv.Itoa(most)}
+		}
+		n += int(count)
+		return nil
+	})
 	if err != nil {
+		return nil, err
+	}
+	if err := limits.take(n, bytesLength); err != nil {
 		return nil, err
 	}
 	lengths := make([]int64, 0, n)
@@ -28,19 +41,6 @@ func ParseLengths(text string, limit int) ([]int64, error) {
 		return nil
 	})
 	return lengths, err
-}
-
-// CountLengths returns how many lengths ParseLengths would, or its error.
-func CountLengths(text string, limit int) (int, error) {
-	n := 0
-	err := eachRange(text, func(i int, _, _, count int64) error {
-		if limit > 0 && count > int64(limit-n) {
-			return &Error{Kind: OverLimit, Field: "lengths", Index: i, Detail: "more combos than the limit of " + strconv.Itoa(limit)}
-		}
-		n += int(count)
-		return nil
-	})
-	return n, err
 }
 
 // eachRange calls use with the elements of the text, of which a length is a range

@@ -21,7 +21,7 @@ func TestLengthsAreReadAsTheyAreWritten(t *testing.T) {
 		"9223372036854775807":     {math.MaxInt64},
 		"2:9223372036854775807:3": {2, 4611686018427387904, math.MaxInt64},
 	} {
-		if got, err := ParseLengths(text, 0); err != nil || !slices.Equal(got, want) {
+		if got, err := ParseLengths(text, Limits{}); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q: %v, %v; want %v", text, got, err, want)
 		}
 	}
@@ -36,7 +36,7 @@ func TestTheGoldenGridIsARange(t *testing.T) {
 	if err := json.Unmarshal(raw, &golden); err != nil {
 		t.Fatal(err)
 	}
-	got, err := ParseLengths("6:200:80", 0)
+	got, err := ParseLengths("6:200:80", Limits{})
 	if err != nil || len(got) != len(golden) {
 		t.Fatalf("%d lengths, %v", len(got), err)
 	}
@@ -60,7 +60,7 @@ func TestLengthsRefuse(t *testing.T) {
 		{"200:6:80", Invalid, 0}, {"6:200:0", Invalid, 0}, {"6:200:-5", Invalid, 0},
 		{"6:200:101", OverLimit, 0}, {"6:200:100,6", OverLimit, 1}, {"6:200:9223372036854775807", OverLimit, 0},
 	} {
-		_, err := ParseLengths(test.text, 100)
+		_, err := ParseLengths(test.text, Limits{Combos: 100})
 		t.Run(test.text, func(t *testing.T) { wantError(t, err, test.kind, "lengths", test.index) })
 	}
 }
@@ -81,7 +81,7 @@ func FuzzParseLengths(f *testing.F) {
 	f.Add("6:200:80,5")
 	f.Add("2:9223372036854775807:3")
 	f.Fuzz(func(t *testing.T, text string) {
-		lengths, err := ParseLengths(text, 1000)
+		lengths, err := ParseLengths(text, Limits{Combos: 1000})
 		if err != nil {
 			checkFuzzError(t, err)
 			return

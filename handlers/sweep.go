@@ -145,12 +145,9 @@ func (a *API) planSeries(req *encoding.Request, query url.Values) ([]float64, er
 	return req.Close, checkPrices(req)
 }
 
-// perLength and perCombo are the bytes that a length takes, and a combo: windows,
-// results, and a line of the answer in text.
-const (
-	perLength = 8
-	perCombo  = 6*8 + 2*8 + 64
-)
+// perCombo is the bytes that a combo takes: windows, results, and a line of the
+// answer in text.
+const perCombo = 6*8 + 2*8 + 64
 
 // planCombos finds the combos: windows or lengths, in the body or the query.
 func (a *API) planCombos(c *call, query url.Values) ([]kernel.Params, error) {
@@ -163,14 +160,9 @@ func (a *API) planCombos(c *call, query url.Values) ([]kernel.Params, error) {
 		if req.Params != nil || lengths != nil {
 			return nil, refuseField(conflict, "lengths", "lengths: is given in the query, and combos in the body; give one of them")
 		}
-		n, err := encoding.CountLengths(query.Get("lengths"), a.config.Limits.Combos)
-		if err != nil {
-			return nil, queryError(err)
-		}
-		if err := c.take(int64(n) * perLength); err != nil {
-			return nil, err
-		}
-		if lengths, err = encoding.ParseLengths(query.Get("lengths"), a.config.Limits.Combos); err != nil {
+		var err error
+		limits := encoding.Limits{Combos: a.config.Limits.Combos, Take: c.take}
+		if lengths, err = encoding.ParseLengths(query.Get("lengths"), limits); err != nil {
 			return nil, queryError(err)
 		}
 	}

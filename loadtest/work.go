@@ -37,7 +37,7 @@ type Work struct {
 // Demo returns the built-in series of 150,000 bars, gbm42, and combos of
 // evenly spaced lengths from 6 to 200.
 func Demo(combos int) (Work, error) {
-	lengths, err := encoding.ParseLengths(fmt.Sprintf("6:200:%d", combos), 0)
+	lengths, err := encoding.ParseLengths(fmt.Sprintf("6:200:%d", combos), encoding.Limits{})
 	if err != nil {
 		return Work{}, err
 	}

@@ -394,7 +394,7 @@ func TestFaultsOverload(t *testing.T) {
 	combos := func(n int) string { return fmt.Sprintf("6:200:%d", n) }
 	series := gbm42.Close()
 	make := func(n int) goodRequest {
-		lengths, err := encoding.ParseLengths(combos(n), 100_000)
+		lengths, err := encoding.ParseLengths(combos(n), encoding.Limits{Combos: 100_000})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -78,7 +78,7 @@ func (c *sweepCommand) lengths() ([]int64, error) {
 	if text == "" {
 		text = defaultLengths
 	}
-	return encoding.ParseLengths(text, math.MaxInt32)
+	return encoding.ParseLengths(text, encoding.Limits{Combos: math.MaxInt32})
 }
 
 func (c *sweepCommand) combos() ([]kernel.Params, error) {
